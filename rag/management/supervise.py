@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import FrameType
 
 _POLL_S = 0.2
-# Who ends so soon after the first start has wrong settings, which a second start does not mend.
+# Who ends by itself so soon after the first start has wrong settings, which a second start does not
+# mend; who is killed has none.
 _STARTUP_S = 5.0
 # The pause before a start doubles up to the most, and is the first again after a good minute.
 _FIRST_PAUSE_S, _MAX_PAUSE_S, _WINDOW_S = 0.5, 30.0, 60.0
@@ -33,7 +34,7 @@ def supervise(
 
     They get the same signal and ``grace_s`` seconds, or until a second signal; ``tick`` is called
     between looks. One that ends is started again with a growing pause, the others go on; one that
-    ends within seconds of its first start ends all. Returns that one, None after a signal.
+    ends by itself within seconds of its first start ends all. Returns it, None after a signal.
     """
     received: list[int] = []
 
@@ -76,7 +77,7 @@ class _Program:
         if (code := self.child.poll()) is None:
             return None
         ran_s = time.monotonic() - self._started
-        if self._n_starts == 1 and ran_s < _STARTUP_S:
+        if self._n_starts == 1 and ran_s < _STARTUP_S and code >= 0:
             return ProcessExit(self.name, code)
         if ran_s > _WINDOW_S:
             self._pause_s = _FIRST_PAUSE_S

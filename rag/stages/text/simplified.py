@@ -16,7 +16,8 @@ EMBEDDED_FORM = f"{TABLE}-1"
 """Goes up whenever ``embedded_text`` returns another text."""
 
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-_SURROGATES = re.compile("([\ud800-\udfff]+)")
+# What OpenCC cannot take, and what it takes for the end of a text.
+_UNTAKEN = re.compile("([\ud800-\udfff\0]+)")
 _SENTENCES = re.compile(r"[^。．！？!?\n]*[。．！？!?\n]*")
 # Kana and Hangul; the dot and the long mark stand in Chinese names too.
 _KANA_OR_HANGUL = (
@@ -29,11 +30,7 @@ def simplify_chinese(text: str) -> str:
     """Return ``text`` with its traditional characters simplified, also in Japanese."""
     if text.isascii() or not _HAN.search(text):
         return text
-    try:
-        return _converter()(text)
-    except UnicodeEncodeError:
-        parts = enumerate(_SURROGATES.split(text))
-        return "".join(part if at % 2 else _converter()(part) for at, part in parts)
+    return _converted(text)
 
 
 def embedded_text(text: str) -> str:
@@ -55,7 +52,7 @@ def embedded_text(text: str) -> str:
 
 def to_traditional(text: str) -> str:
     """Return a text in traditional characters, as OpenCC chooses them."""
-    return _converter("s2t")(text) if _HAN.search(text) else text
+    return _converted(text, "s2t") if _HAN.search(text) else text
 
 
 def written_forms(text: str) -> tuple[str, ...]:
@@ -63,12 +60,17 @@ def written_forms(text: str) -> tuple[str, ...]:
     if text.isascii() or not _HAN.search(text):
         return (text,)
     simplified = simplify_chinese(text)
-    others = (_converter(table)(simplified) for table in ("s2t", "s2tw", "s2hk"))
+    others = (_converted(simplified, table) for table in ("s2t", "s2tw", "s2hk"))
     return tuple(dict.fromkeys((text, simplified, *others)))
 
 
+def _converted(text: str, table: str = TABLE) -> str:
+    parts = enumerate(_UNTAKEN.split(text))
+    return "".join(part if at % 2 else _converter(table)(part) for at, part in parts)
+
+
 @cache
-def _converter(table: str = TABLE) -> Callable[[str], str]:
+def _converter(table: str) -> Callable[[str], str]:
     # Not imported with every command: few of them see Chinese.
     import opencc
 

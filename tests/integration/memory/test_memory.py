@@ -49,7 +49,7 @@ def test_an_exchange_and_a_fact_come_back_in_a_later_session(world: AgentWorld) 
     assert (fact.text, fact.subject, fact.project) == ("They own an HX-400 pump.", "pump", "desk")
     assert fact.message == episode.message == told.row and fact.session == told.row.session
     assert episode.answer == "Every 30 days." and episode.chunk_ids
-    assert fact.space == episode.space == "words:64|64|1" and len(fact.embedding) == 64
+    assert fact.space == episode.space == "words:64|64|1/hk2s-1" and len(fact.embedding) == 64
     world.ask("How is the pump serviced?")
     (prompt,) = [
         one.messages[-1].content

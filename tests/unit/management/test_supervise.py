@@ -84,11 +84,6 @@ sys.exit(3)
     assert log.read_text().split() == ["SIGTERM"]
 
 
-def test_a_killed_program_is_reported_with_its_signal() -> None:
-    commands = {"dies": [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]}
-    assert supervise(commands, grace_s=10, tick=nothing) == ProcessExit("dies", -9)
-
-
 def test_one_that_takes_too_long_is_killed_after_the_grace(tmp_path: Path) -> None:
     log = tmp_path / "slow"
     thread = send_when_ready([log], signal.SIGTERM)
@@ -130,13 +125,22 @@ def test_a_program_that_cannot_start_ends_those_that_did(tmp_path: Path) -> None
         assert subprocess.run(["ps", "-p", pid_file.read_text()], check=False).returncode != 0
 
 
-def test_one_that_ends_later_is_started_again_with_a_growing_pause_and_the_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("startup_s", "ends", "code"),
+    [(0, "raise SystemExit(3)", 3), (60, "os.kill(os.getpid(), 9)", -9)],
+)
+def test_one_that_ends_later_or_is_killed_is_started_again_with_a_growing_pause(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    startup_s: int,
+    ends: str,
+    code: int,
 ) -> None:
-    monkeypatch.setattr("rag.management.supervise._STARTUP_S", 0)
+    monkeypatch.setattr("rag.management.supervise._STARTUP_S", startup_s)
     monkeypatch.setattr("rag.management.supervise._FIRST_PAUSE_S", 0.25)
     log, stays = tmp_path / "starts", tmp_path / "stays"
-    script = f"open({str(log)!r}, 'a').write('x'); raise SystemExit(3)"
+    script = f"import os\nwith open({str(log)!r}, 'a') as file: file.write('x')\n{ends}"
     commands = {"short": [sys.executable, "-c", script], "long": polite(stays)}
 
     def tick() -> None:
@@ -147,4 +151,4 @@ def test_one_that_ends_later_is_started_again_with_a_growing_pause_and_the_other
     assert stays.read_text().split() == ["SIGTERM"]
     told = capsys.readouterr().err.splitlines()
     for pause, line in zip(("0.25", "0.5"), told, strict=False):
-        assert line == f"The short ended with code 3 and is started again in {pause} s."
+        assert line == f"The short ended with code {code} and is started again in {pause} s."

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.text.simplified import embedded_text, simplify_chinese
+from rag.stages.text.simplified import (
+    embedded_text,
+    simplify_chinese,
+    to_traditional,
+    written_forms,
+)
 from rag.stages.text.terms import content_terms, index_terms, query_terms
 
 
@@ -70,3 +75,10 @@ def test_terms_as_written_are_there_for_indexes_of_older_versions() -> None:
 def test_no_text_fails_and_nothing_but_chinese_changes(text: str) -> None:
     for changed in (simplify_chinese(text), embedded_text(text)):
         assert changed == text or any(one >= "\u3400" for one in text)
+
+
+def test_a_text_goes_on_behind_what_the_converter_cannot_take() -> None:
+    for sign in ("\0", "\ud800"):
+        assert simplify_chinese(f"軟體{sign}體積") == f"软体{sign}体积"
+        assert to_traditional(f"软体{sign}体积") == f"軟體{sign}體積"
+        assert f"软体{sign}体积" in written_forms(f"軟體{sign}體積")

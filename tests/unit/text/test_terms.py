@@ -119,6 +119,7 @@ def test_a_search_asks_for_words_with_content(query: str, terms: str) -> None:
 
 @given(st.text(max_size=80))
 @example("ῢ")
+@example("\0𠀀")
 @example("İstanbul-ῢx 3")
 @example("3Θ-ρ\u0345ὧ it\u0345x")
 def test_content_terms_are_some_of_the_query_s(text: str) -> None:
