@@ -255,3 +255,13 @@ def test_its_own_citations_are_always_verified(
     assert [c.verdict for c in citations] == ["verified"] * len(citations)
     for citation in citations:
         assert citation.quote in texts[int(citation.doc_id[4:]) - 1]
+
+
+def test_a_sentence_of_another_language_is_compared_though_others_share_words() -> None:
+    """Words cannot choose it, and must not keep it from being compared by meaning."""
+    native = "".join(f"第{n}号水泵停机以后应当等待 {n} 分钟才能启动。" for n in range(1, 40))
+    foreign = "Keep calm. Tell a colleague. Ventilate for 25 minutes when a lamp breaks."
+    meant = "Ventilate for 25 minutes when a lamp breaks."
+    model = ExtractiveChatModel(lambda _, texts: [0.9 if one == meant else 0.2 for one in texts])
+    quotes = ask("紫外灯破了要通风多少分钟？", (native, foreign), model)
+    assert quotes[0] == ("doc_02", meant)
