@@ -37,7 +37,7 @@ from django.contrib.auth import get_user_model
 from agents import models
 from benchmarks.agent_server import serving
 from benchmarks.record import Report
-from benchmarks.search_world import build_world
+from benchmarks.search_world import build_world, known_vectors
 from benchmarks.spool import Spool
 from benchmarks.synthetic import SyntheticCorpus
 from rag.services.access.api_keys import create_key
@@ -217,8 +217,7 @@ def main() -> int:
             user=owner, name="bench", rights=["read", "write"], requests_per_minute=100_000
         )
         (Path(folder) / "script.yaml").write_text(json.dumps(SCRIPT), encoding="utf-8")
-        known = {question.text: question.vector for question in questions}
-        (Path(folder) / "vectors").write_bytes(pickle.dumps(known))
+        (Path(folder) / "vectors").write_bytes(pickle.dumps(known_vectors(questions)))
         with serving(Path(folder)) as first, serving(Path(folder)) as second:
             client = Client((first, second), secret)
             client.ask("Hello steadily: pump")

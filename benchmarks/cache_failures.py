@@ -12,7 +12,7 @@ import numpy as np
 from django.db import connections
 
 from benchmarks.record import Report
-from benchmarks.search_world import KnownVectors, World
+from benchmarks.search_world import KnownVectors, World, known_vectors
 from benchmarks.synthetic import Question
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings, SearchResult
@@ -76,7 +76,7 @@ def _new(world: World, n: int, word: str) -> list[Question]:
     """Return questions that nobody has asked yet."""
     chosen = [world.questions[i % len(world.questions)] for i in range(n)]
     found = [replace(one, text=f"{one.text} {word}{i}") for i, one in enumerate(chosen)]
-    KnownVectors.known.update({question.text: question.vector for question in found})
+    KnownVectors.known.update(known_vectors(found))
     return found
 
 

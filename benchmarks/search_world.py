@@ -22,6 +22,7 @@ from rag.providers.postgres.write.bulk_load import LoadRow, LoadTarget, load_chu
 from rag.services.index.vectors import build_pending_indexes
 from rag.services.ingest.staged_revision import chunk_digest, indexed_text
 from rag.services.stores.lifecycle import create_store
+from rag.stages.text.simplified import embedded_text
 from tests.fakes.model_plugins import fake_provider
 
 # Of 100 files these many have the content type, so a filter leaves that share of the chunks.
@@ -43,6 +44,11 @@ class KnownVectors:
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query that was filed in ``known``, else ``other``."""
         return self.known[text] if self.other is None else self.known.get(text, self.other)
+
+
+def known_vectors(questions: Sequence[Question]) -> dict[str, NDArray[np.float32]]:
+    """Return questions' vectors by the text that reaches an embedder: in simplified Chinese."""
+    return {embedded_text(question.text): question.vector for question in questions}
 
 
 def make(model: str) -> KnownVectors:
@@ -70,7 +76,7 @@ class World:
 def build_world(report: Report, spool: Spool, questions: list[Question]) -> World:
     """Load the spool into a new store, print speed and sizes, and return it."""
     PLUGINS.add("embedding", fake_provider("bench", make))
-    KnownVectors.known.update({question.text: question.vector for question in questions})
+    KnownVectors.known.update(known_vectors(questions))
     store = create_store(name="bench", embedding_model=f"bench:{DIM}")
     files = _files(store, -(-spool.n // PER_DOCUMENT))
     target = LoadTarget(store.pk, store.space_id)

@@ -14,6 +14,7 @@ from benchmarks.spool import Spool
 from benchmarks.synthetic import DIM, Question
 from rag.core.plugins import PLUGINS
 from rag.services.wiring import registry as wiring
+from rag.stages.text.simplified import embedded_text
 from tests.fakes.model_plugins import fake_provider
 
 NEW_DIM = DIM // 2
@@ -45,7 +46,7 @@ class LookupEmbedder:
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a known text."""
-        part = _KNOWN[zlib.crc32(text.encode())][: self.dim]
+        part = _KNOWN[_key(text)][: self.dim]
         return part / np.linalg.norm(part)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -67,11 +68,15 @@ def use_models(
     if questions:
         kept.write_bytes(pickle.dumps({q.text: q.vector for q in questions}))
     for text, vector in pickle.loads(kept.read_bytes()).items():
-        _KNOWN[zlib.crc32(text.encode())] = vector
+        _KNOWN[_key(embedded_text(text))] = vector
     for passage in spool or ():
-        _KNOWN.setdefault(zlib.crc32(passage.text.encode()), passage.vector)
+        _KNOWN.setdefault(_key(embedded_text(passage.text)), passage.vector)
     for maker in (wiring._embedder, wiring.embedder_of):
         maker.cache_clear()
+
+
+def _key(text: str) -> int:
+    return zlib.crc32(text.encode())
 
 
 def questions_of(folder: Path) -> list[str]:

@@ -16,7 +16,7 @@ from agents.api.flows.flows import whole
 from agents.api.flows.serializers import VersionBody, localize_run
 from agents.api.http.views import PROBLEMS, OwnerPermission
 from agents.flows.definition.archive import FlowFiles, files_to_texts
-from agents.flows.runs.read import find_run, listed_runs, run_summary
+from agents.flows.runs.read import find_run, listed_runs, run_summaries, run_summary
 from agents.flows.versions.versions import (
     activate_version,
     diff_flow_versions,
@@ -155,14 +155,11 @@ class RunViews(_InFlow):
     def list(self, request: HttpRequest, flow: str) -> Response:
         """Return runs, newest first, without their nodes."""
         rows = self.page(listed_runs(flow=self.flow, scope=self.scope), FlowRunList)
-        told = [self._serialize(row, has_nodes=False) for row in rows]
-        return self.get_paginated_response(told)
+        told = run_summaries(runs=rows, scope=self.scope)
+        return self.get_paginated_response([localize_run(one) for one in told])
 
     @extend_schema(summary="Read a run", responses={200: OpenApiTypes.OBJECT, **PROBLEMS})
     def retrieve(self, request: HttpRequest, flow: str, key: str) -> Response:
         """Return a run: each visit to a node with times, tokens, route and error; the end state."""
         row = find_run(flow=self.flow, key=key, scope=self.scope)
-        return Response(self._serialize(row, is_whole=True))
-
-    def _serialize(self, row: models.FlowRun, **which: bool) -> dict[str, Any]:
-        return localize_run(run_summary(run=row, scope=self.scope, **which))
+        return Response(localize_run(run_summary(run=row, scope=self.scope, is_whole=True)))

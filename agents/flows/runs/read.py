@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import QuerySet
 
 from agents import models
 from agents.flows.definition.state import last_turn
-from agents.flows.runs.redact import RunRedactor, redact_hits, redactor_of
+from agents.flows.runs.redact import RunRedactor, redact_hits, redactor_of, redactors_of
 from agents.runtime.scopes import check_may_control, is_uuid, may_read_run, run_scope
 from rag.core.access import Scope, may_edit
 from rag.core.errors import NotFoundError
@@ -71,18 +71,30 @@ _PRIVATE = (
     "grounding",
     "passages",
     "variables",
-    "state",
 )
 
 
-def run_summary(
-    *, run: models.FlowRun, scope: Scope, is_whole: bool = False, has_nodes: bool = True
-) -> dict[str, Any]:
-    """Return what ``scope`` may see of a run, with the end state when ``is_whole``.
+def run_summary(*, run: models.FlowRun, scope: Scope, is_whole: bool = False) -> dict[str, Any]:
+    """Return what ``scope`` may see of a run and its nodes, with the end state when ``is_whole``.
 
     Whoever steers another's run gets None for message, answer, variables and state.
     """
-    gone = redactor_of(run=run)
+    gone, is_theirs = redactor_of(run=run), may_read_run(run=run, scope=scope)
+    summary = _summary(run, is_theirs, gone)
+    if is_whole:
+        kept = gone.state(run.state)
+        shown = redact_hits(values=[kept], scope=run_scope(run=run))[0]
+        summary["state"] = shown if is_theirs else None
+    return {**summary, "nodes": _nodes(run, is_theirs, gone)}
+
+
+def run_summaries(*, runs: Sequence[models.FlowRun], scope: Scope) -> list[dict[str, Any]]:
+    """Return what ``scope`` may see of the runs of a page, as ``run_summary`` without nodes."""
+    gone = redactors_of(runs=runs)
+    return [_summary(run, may_read_run(run=run, scope=scope), gone[run.pk]) for run in runs]
+
+
+def _summary(run: models.FlowRun, is_theirs: bool, gone: RunRedactor) -> dict[str, Any]:
     state = gone.state(run.state) or {}
     told = gone.answer(
         {
@@ -116,15 +128,7 @@ def run_summary(
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,
         "duration_ms": None if spent is None else round(spent.total_seconds() * 1e3, 1),
     }
-    is_theirs = may_read_run(run=run, scope=scope)
-    if is_whole:
-        kept = gone.state(run.state)
-        summary["state"] = redact_hits(values=[kept], scope=run_scope(run=run))[0]
-    if not is_theirs:
-        summary |= {name: None for name in _PRIVATE if name in summary}
-    if has_nodes:
-        summary["nodes"] = _nodes(run, is_theirs, gone)
-    return summary
+    return summary if is_theirs else {**summary, **dict.fromkeys(_PRIVATE)}
 
 
 def _nodes(run: models.FlowRun, is_theirs: bool, gone: RunRedactor) -> list[dict[str, Any]]:

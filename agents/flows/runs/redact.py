@@ -30,16 +30,16 @@ _NUMBER = re.compile(r"\d[\d.,]*\d|\d")
 
 
 class RunRedactor:
-    """What of one run's passages is gone for ``scope``, and what everything else is without it.
+    """What of one run's passages is gone, and what everything else is without it.
 
-    ``passages`` are those of the run, ``own`` texts of the person, which stay.
+    ``passages`` are those of the run, ``readable`` the chunks that are not gone, ``own`` texts of
+    the person, which stay.
     """
 
     def __init__(
-        self, passages: Sequence[Mapping[str, Any]], scope: Scope, own: Sequence[str] = ()
+        self, passages: Sequence[Mapping[str, Any]], readable: frozenset[int], own: Sequence[str]
     ) -> None:
         ids = {pk for one in passages for pk in hit_chunk_ids(one)}
-        readable = readable_chunks(sorted(ids), scope) if ids else frozenset()
         lost = [one for one in passages if not readable.issuperset(hit_chunk_ids(one))]
         self.gone = frozenset(one["doc_id"] for one in lost)
         self._chunks = frozenset(ids - readable)
@@ -161,18 +161,49 @@ class RunRedactor:
 
 
 def redactor_of(*, run: models.FlowRun, scope: Scope | None = None) -> RunRedactor:
-    """Return the redactor of a run, for the rights of its user as they are now."""
-    passages = run.passages or found_passages(run=run)
+    """Return the redactor of a run, for ``scope``, else for its user's rights as they are now."""
+    return redactors_of(runs=[run], scope=scope)[run.pk]
+
+
+def redactors_of(
+    *, runs: Sequence[models.FlowRun], scope: Scope | None = None
+) -> dict[int, RunRedactor]:
+    """Return the redactors of runs by ``pk``, as ``redactor_of`` does.
+
+    The database is asked once for what they found, and once a user for what is readable of it.
+    """
+    found = _found_passages([run.pk for run in runs if not run.passages])
+    found |= {run.pk: run.passages for run in runs if run.passages}
+    users: dict[tuple[int | None, bool], list[models.FlowRun]] = {}
+    for run in runs:
+        users.setdefault((run.user_id, run.is_by_operator), []).append(run)
+    redactors = {}
+    for theirs in users.values():
+        ids = {pk for run in theirs for one in found[run.pk] for pk in hit_chunk_ids(one)}
+        readable: frozenset[int] = frozenset()
+        if ids:
+            rights = run_scope(run=theirs[0]) if scope is None else scope
+            readable = readable_chunks(sorted(ids), rights)
+        for run in theirs:
+            redactors[run.pk] = RunRedactor(found[run.pk], readable, _own_texts(run))
+    return redactors
+
+
+def _own_texts(run: models.FlowRun) -> list[str]:
     own = [str((run.start.get("current_message") or {}).get("content") or "")]
-    own += [one for one in (run.start.get("prompt_vars") or {}).values() if isinstance(one, str)]
-    return RunRedactor(passages, run_scope(run=run) if scope is None else scope, own)
+    return own + [
+        one for one in (run.start.get("prompt_vars") or {}).values() if isinstance(one, str)
+    ]
 
 
-def found_passages(*, run: models.FlowRun) -> list[dict[str, Any]]:
-    """Return what a run that has not ended yet has found, by its events."""
-    rows = run.events.filter(data__has_key="passages").order_by("seq")
-    found = (one for data in rows.values_list("data", flat=True) for one in data["passages"])
-    return list({one["doc_id"]: one for one in found}.values())
+def _found_passages(run_ids: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
+    """Return what runs that have not ended yet have found, by their events."""
+    found: dict[int, dict[str, dict[str, Any]]] = {pk: {} for pk in run_ids}
+    if run_ids:
+        events = models.RunEvent.objects.filter(run__in=run_ids, data__has_key="passages")
+        for pk, data in events.order_by("run_id", "seq").values_list("run_id", "data"):
+            found[pk] |= {one["doc_id"]: one for one in data["passages"]}
+    return {pk: list(passages.values()) for pk, passages in found.items()}
 
 
 _CHANGED = ("answer", "citations", "grounding", "passages", "state", "reviews")

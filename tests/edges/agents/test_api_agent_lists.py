@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from agents import models
 from tests.edges.api_client import client_for, ok
-from tests.factories import GroupFactory, StoreFactory, UserFactory
+from tests.factories import ChunkFactory, FileFactory, GroupFactory, StoreFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -90,3 +90,51 @@ def test_runs_are_listed_without_the_texts_of_their_versions() -> None:
     assert len(asked) == len(asked_for_one)
     texts = ('"agents_flowversion"."yaml"', '"agents_flowversion"."prompts"')
     assert not any(text in one["sql"] for one in asked for text in texts)
+
+
+def test_runs_with_passages_are_judged_at_once_and_each_by_its_own() -> None:
+    owner = UserFactory()
+    client = client_for(owner)
+    flow(0, owner, GroupFactory())
+    version = models.FlowVersion.objects.get(number=2)
+    files = [FileFactory(store=StoreFactory(owner=who)) for who in (owner, UserFactory())]
+    chunks = [ChunkFactory(file=file) for file in files]
+
+    def run(chunk: Any, *, has_ended: bool = True) -> None:
+        said = f"The pump number {chunk.pk} is serviced every 30 days."
+        passage = {"doc_id": "doc_01", "chunk_id": chunk.pk, "content": said, "revision": 1}
+        row = models.FlowRun.objects.create(
+            version=version,
+            user=owner,
+            status="done",
+            answer=said,
+            passages=[passage] if has_ended else [],
+        )
+        found = {"passages": [passage]}
+        models.RunEvent.objects.create(run=row, seq=1, kind="rag_results", data=found)
+
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            ok(client.get("/api/flows/f0/runs"))
+        return len(asked)
+
+    run(chunks[0])
+    run(chunks[0], has_ended=False)
+    statements()
+    asked_for_two = statements()
+    for chunk in (*chunks, *chunks):
+        run(chunk)
+    run(chunks[1], has_ended=False)
+    assert statements() == asked_for_two
+    runs = ok(client.get("/api/flows/f0/runs"))["results"]
+    assert ["serviced" in one["answer"] for one in runs] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
+    passages = [[bool(each["content"]) for each in one["passages"]] for one in runs]
+    assert passages == [[], [False], [True], [False], [True], [], [True]]

@@ -60,7 +60,7 @@ def followed(run: models.FlowRun) -> list[Any]:
 
 
 def told(run: models.FlowRun, user: Any) -> str:
-    state = run_summary(run=run, scope=scope_of(user), is_whole=True, has_nodes=False)["state"]
+    state = run_summary(run=run, scope=scope_of(user), is_whole=True)["state"]
     return str(state) + str(followed(run))
 
 
@@ -119,10 +119,10 @@ def test_results_as_flows_have_them_by_default_lose_their_words_too(desk: Any) -
     ]
     run.state = {"rag_results": {"docs": shape_results(hits, "structured")}}
     run.save()
-    kept = run_summary(run=run, scope=scope_of(user), is_whole=True, has_nodes=False)["state"]
+    kept = run_summary(run=run, scope=scope_of(user), is_whole=True)["state"]
     assert kept == run.state
     delete_files(scope=Scope.operator(), file_ids=[file.pk])
-    left = run_summary(run=run, scope=scope_of(user), is_whole=True, has_nodes=False)["state"]
+    left = run_summary(run=run, scope=scope_of(user), is_whole=True)["state"]
     first, second = left["rag_results"]["docs"]
     assert first["content"] == "" and first["is_gone"] is True and first["metadata"]["page"] == 3
     assert second == run.state["rag_results"]["docs"][1]
