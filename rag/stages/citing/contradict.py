@@ -19,9 +19,10 @@ from typing import Literal
 from rapidfuzz import fuzz
 from Stemmer import Stemmer
 
-from rag.stages.citing.quantities import UNITS, Quantity, read_figures, spoken_numbers
+from rag.stages.citing.quantities import Quantity, read_figures, spoken_numbers
 from rag.stages.text.normalize import to_simplified
 from rag.stages.text.terms import STOP_WORDS, is_han, segment_han
+from rag.stages.text.units import UNITS
 
 # Why a claim is not what its source says; empty where nothing speaks against it.
 Contradiction = Literal["", "number", "denial", "opposite", "name"]

@@ -14,8 +14,9 @@ from itertools import groupby, pairwise
 
 from rag.stages.citing.attribute import Gram, claim_tokens
 from rag.stages.citing.discourse import OF_SOURCES
-from rag.stages.citing.quantities import NUMERALS, UNITS
+from rag.stages.citing.quantities import NUMERALS
 from rag.stages.text.terms import STOP_WORDS, is_han
+from rag.stages.text.units import UNITS
 
 # Two characters of Han are a word. A word of the source takes back half of one without.
 _HALF = 0.5

@@ -15,86 +15,8 @@ from functools import lru_cache
 from itertools import zip_longest
 
 from rag.stages.text.normalize import to_simplified
+from rag.stages.text.units import UNITS
 
-_UNITS = {
-    "s": "1 s sec secs second seconds 秒 秒钟",
-    "s:60": "min mins minute minutes 分钟",
-    "s:3600": "h hr hrs hour hours 小时 个小时 钟头 个钟头",
-    "s:86400": "d day days 天 日 个工作日 工作日",
-    "s:604800": "week weeks 周 星期 个星期 礼拜",
-    "s:0.001": "ms millisecond milliseconds 毫秒",
-    "month": "month months 个月",
-    "month:12": "year years yr yrs 年",
-    "month:120": "decade decades",
-    "month:1200": "century centuries 世纪",
-    "m": "m metre metres meter meters 米",
-    "m:1000": "km kilometre kilometres kilometer kilometers 公里 千米",
-    "m:0.01": "cm centimetre centimetres centimeter centimeters 厘米",
-    "m:0.001": "mm millimetre millimetres millimeter millimeters 毫米",
-    "m:0.000001": "µm μm micrometre micrometres micrometer micrometers 微米",
-    "m:0.000000001": "nm nanometre nanometres nanometer nanometers 纳米",
-    "m:0.3048": "ft foot feet 英尺",
-    "m:0.0254": "inch inches 英寸",
-    "m:1609.344": "mile miles 英里",
-    "g": "g gram grams 克",
-    "g:1000": "kg kilo kilos kilogram kilograms 千克 公斤",
-    "g:0.001": "mg milligram milligrams 毫克",
-    "g:0.000001": "µg μg microgram micrograms 微克",
-    "g:1000000": "t ton tons tonne tonnes 吨",
-    "g:1000000000000": "mt megaton megatons megatonne megatonnes",
-    "g:1000000000000000": "gt gigaton gigatons gigatonne gigatonnes",
-    "g:453.59237": "lb lbs pound pounds 磅",
-    "g:500": "斤",
-    "l": "l litre litres liter liters 升",
-    "l:0.001": "ml millilitre millilitres milliliter milliliters 毫升",
-    "m²": "m² m2 平方米",
-    "m²:1000000": "km² km2 平方公里 平方千米",
-    "m³": "m³ m3 立方米",
-    "%": "% percent per\u2009cent 个百分点 percentage",
-    "‰": "‰ per\u2009mille",
-    "°c": "°c ℃ 摄氏度 度",
-    "°f": "°f ℉ 华氏度",
-    "k": "kelvin 开尔文",
-    "v": "v volt volts 伏 伏特",
-    "v:1000": "kv 千伏",
-    "v:0.001": "mv 毫伏",
-    "a": "amp amps ampere amperes 安 安培",
-    "a:0.001": "ma 毫安",
-    "w": "w watt watts 瓦 瓦特",
-    "w:1000": "kw kilowatt kilowatts 千瓦",
-    "w:1000000": "mw megawatt megawatts 兆瓦",
-    "pa": "pa pascal 帕",
-    "pa:1000": "kpa 千帕",
-    "pa:1000000": "mpa 兆帕",
-    "pa:100000": "bar bars 巴",
-    "hz": "hz hertz 赫兹",
-    "hz:1000": "khz 千赫",
-    "hz:1000000": "mhz 兆赫",
-    "hz:1000000000": "ghz",
-    "db": "db decibel decibels 分贝",
-    "byte:1000": "kb",
-    "byte:1000000": "mb",
-    "byte:1000000000": "gb",
-    "byte:1000000000000": "tb",
-    "ppm": "ppm",
-    "rpm": "rpm 转/分 转",
-    "ph": "ph",
-    "yuan": "元 块 块钱 rmb cny yuan 人民币",
-    "usd": "usd dollar dollars 美元",
-    "eur": "eur euro euros 欧元",
-    "gbp": "gbp 英镑",
-    "jpy": "jpy yen 日元",
-    "person": "people person persons 人 名 位",
-    "time": "times 次 遍 回",
-    "fold": "fold 倍",
-}
-UNITS: dict[str, tuple[str, Decimal]] = {}
-for _base, _names in _UNITS.items():
-    _dimension, _, _factor = _base.partition(":")
-    # Not split(), which would part names at the thin spaces that stand in them.
-    for _name in _names.split(" "):
-        UNITS[_name.replace("\u2009", " ")] = (_dimension, Decimal(_factor or 1))
-del UNITS["1"]
 _SIGNS = {"$": "usd", "¥": "yuan", "€": "eur", "£": "gbp"}
 _DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {
     "〇": 0,

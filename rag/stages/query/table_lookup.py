@@ -14,6 +14,7 @@ from rag.stages.text.tables import (
     is_value,
     label_name,
     names_label,
+    stands_in,
 )
 from rag.stages.text.terms import content_terms, index_terms
 
@@ -129,9 +130,17 @@ def _named_columns(question: str, table: TextTable) -> list[int]:
     sure = {place: names_label(question, name) for place, name in enumerate(table.columns) if name}
     best = max(sure.values(), default=0.0)
     kept = [place for place, one in sure.items() if one and one >= best - _AS_GOOD]
-    names = {fold(label_name(table.columns[place])) for place in kept}
-    inner = {one for one in names for other in names if one != other and one in other}
-    return [place for place in kept if fold(label_name(table.columns[place])) not in inner]
+    names = {place: _spoken_name(question, table.columns[place]) for place in kept}
+    # What stands within a longer name that is held too is that name's: price in "price paid".
+    spoken = set(names.values())
+    inner = {one for one in spoken for other in spoken if one != other and stands_in(one, other)}
+    return [place for place in kept if names[place] not in inner]
+
+
+def _spoken_name(question: str, label: str) -> str:
+    """Return a label as a question names it: whole if it holds the whole, else without its unit."""
+    whole = fold(label)
+    return whole if stands_in(whole, fold(question)) else fold(label_name(label))
 
 
 def _explained(question: str, names: Sequence[str]) -> float:

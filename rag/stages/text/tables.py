@@ -15,6 +15,7 @@ from pathlib import Path
 from Stemmer import Stemmer
 
 from rag.stages.text.terms import STOP_WORDS, is_han
+from rag.stages.text.units import UNITS
 
 # What a spreadsheet's cell holds whose formula was never worked out.
 NO_VALUE = "[formula without a stored value]"
@@ -28,7 +29,10 @@ _VALUE = re.compile(
     r"(?:[%‰°℃]|[a-zµ°][\wµ²³/%]{0,8}|[\u4e00-\u9fff]{1,3})?",
     re.I,
 )
-_LAST_UNIT = re.compile(r"[a-zµ°%][\w²³/%]{0,5}|[A-Z]{1,3}|[A-Z][a-z]")
+# Codes and signs are units by their shape; a plain word is one if it is known as such.
+_LAST_UNIT = re.compile(
+    r"(?=.{0,5}[^a-z])[a-zµ°%][\w²³/%]{0,5}|[b-df-hj-np-tv-xz]{1,4}|[A-Z]{1,3}|[A-Z][a-z]"
+)
 _MAX_HEADER_ROWS = 3
 _WORD = re.compile(r"[^\W_]+(?:[-_./'’+][^\W_]+)*")
 # A line is a set of words for one attribute, in both languages.
@@ -161,7 +165,8 @@ def label_unit(label: str) -> str:
 def label_name(label: str) -> str:
     """Return a label without its unit, in brackets or as a last word: Price of Price EUR."""
     name, _, last = label.rpartition(" ")
-    if _LAST_UNIT.fullmatch(last) and attributes(name):
+    is_unit = _LAST_UNIT.fullmatch(last) or last.casefold() in UNITS
+    if is_unit and attributes(name):
         return name
     return _UNIT.sub("", label).strip() or label
 

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.house import ROOT
 
 # What was reached; 100 and 50 were wanted.
-MOST = {"an agent's answer": 91, "POST /api/rag/retrieve": 48}
+MOST = {"an agent's answer": 92, "POST /api/rag/retrieve": 48}
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.stages.text.tables import is_value, label_unit, names_label, read_tables
+from rag.stages.text.tables import is_value, label_name, label_unit, names_label, read_tables
 
 
 def test_rows_and_columns_of_each_table_are_read() -> None:
@@ -81,3 +81,24 @@ def test_units_are_read_from_labels() -> None:
 )
 def test_a_text_names_a_row_or_column(text: str, label: str, is_named: bool) -> None:
     assert (names_label(text, label) > 0) is is_named
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("Price EUR", "Price"),
+        ("Weight kg", "Weight"),
+        ("Area km2", "Area"),
+        ("Volume litres", "Volume"),
+        ("Quantity pcs", "Quantity"),
+        ("价格 USD", "价格"),
+        ("重量(kg)", "重量"),
+        ("Call back", "Call back"),
+        ("Price paid", "Price paid"),
+        ("Date due", "Date due"),
+        ("Stock here", "Stock here"),
+        ("价格 net", "价格 net"),
+    ],
+)
+def test_a_last_word_is_a_unit_only_where_it_is_one(label: str, name: str) -> None:
+    assert label_name(label) == name
