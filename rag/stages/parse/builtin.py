@@ -17,7 +17,7 @@ NOTHING_RECOGNIZED: Mapping[int, PageWords] = MappingProxyType({})
 
 
 class _BuiltinParser:
-    """``parse_NAME`` of the module beside this one that is called ``module``."""
+    """``parse_NAME`` of the module NAME, which ``module`` names from this folder on."""
 
     kinds: tuple[str, ...]
     module: str
@@ -47,7 +47,7 @@ class _BuiltinParser:
         # Each brings a heavy library; a child process reads one file and needs one of them.
         reader = import_module(f"rag.stages.parse.{self.module}")
         told: dict[str, Any] = {"kind": kind, "encoding": encoding, "recognized": recognized}
-        parse = getattr(reader, f"parse_{self.module}")
+        parse = getattr(reader, f"parse_{self.module.rpartition('.')[2]}")
         told = {**{one: told[one] for one in self.takes}, **self._told}
         found: ParsedDocument = parse(path, name, **told)
         return found
@@ -58,7 +58,7 @@ class PlainParser(_BuiltinParser):
     """Text and Markdown in any encoding."""
 
     name, label, kinds = "plain", "Text, Markdown", ("txt", "md")
-    module, takes = "plain", ("kind", "encoding")
+    module, takes = "text.plain", ("kind", "encoding")
 
 
 @register("parser")
@@ -82,7 +82,7 @@ class HtmlParser(_BuiltinParser):
     """Web pages, as a browser would show them."""
 
     name, label, kinds = "html", "HTML", ("html",)
-    module, takes = "html", ("encoding",)
+    module, takes = "web.html", ("encoding",)
 
 
 @register("parser")
@@ -90,21 +90,21 @@ class MailParser(_BuiltinParser):
     """E-mails: headers, text and their attachments' names."""
 
     name, label, kinds = "mail", "E-mail", ("eml",)
-    module, takes = "mail", ("encoding",)
+    module, takes = "mail.mail", ("encoding",)
 
 
 @register("parser")
 class EpubParser(_BuiltinParser):
     """Books, their chapters in order."""
 
-    name, label, kinds, module = "epub", "EPUB", ("epub",), "epub"
+    name, label, kinds, module = "epub", "EPUB", ("epub",), "web.epub"
 
 
 @register("parser")
 class DocParser(_BuiltinParser):
     """Word before 2007."""
 
-    name, label, kinds, module = "doc", "Word 97", ("doc",), "doc"
+    name, label, kinds, module = "doc", "Word 97", ("doc",), "office.doc"
 
 
 @register("parser")
@@ -112,7 +112,7 @@ class OfficeParser(_BuiltinParser):
     """Word and PowerPoint: text with numbers, and slides."""
 
     name, label, kinds = "office", "Word, PowerPoint", ("docx", "pptx")
-    module, takes = "office", ("kind",)
+    module, takes = "office.office", ("kind",)
 
 
 @register("parser")
@@ -120,14 +120,14 @@ class CsvParser(_BuiltinParser):
     """CSV with any delimiter, in any encoding."""
 
     name, label, kinds = "csv", "CSV", ("csv",)
-    module, takes = "delimited", ("encoding",)
+    module, takes = "spreadsheet.delimited", ("encoding",)
 
 
 @register("parser")
 class XlsxParser(_BuiltinParser):
     """Excel: sheets, with values as Excel shows them."""
 
-    name, label, kinds, module = "sheets", "Excel", ("xlsx",), "xlsx"
+    name, label, kinds, module = "sheets", "Excel", ("xlsx",), "spreadsheet.xlsx"
 
     @dataclass(frozen=True)
     class Options:

@@ -14,7 +14,7 @@ from rag.core.documents import Block, Chunk, ChunkRule, Page, ParsedDocument
 from rag.core.ports import Tokenizer
 from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.stages.chunking.chunk import MAX_CHARS_PER_TOKEN, chunk_document
-from rag.stages.parse.plain import markdown_blocks
+from rag.stages.parse.text.plain import markdown_blocks
 from tests.unit.cutting import byte_level, documents, unigram, word_level
 
 TOKENIZERS = {t.id: t for t in (unigram(), word_level(), byte_level())}

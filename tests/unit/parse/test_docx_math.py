@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rag.stages.parse.docx_preprocess import linearize_formula
+from rag.stages.parse.word.docx_preprocess import linearize_formula
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rag.stages.parse import docx_preprocess, parse_document
-from rag.stages.parse.docx_numbering import format_number, read_numbering, read_styles
-from rag.stages.parse.docx_preprocess import PAGE_MARK, PreprocessedDocx, preprocess_docx
+from rag.stages.parse import parse_document
+from rag.stages.parse.word import docx_preprocess
+from rag.stages.parse.word.docx_numbering import format_number, read_numbering, read_styles
+from rag.stages.parse.word.docx_preprocess import PAGE_MARK, PreprocessedDocx, preprocess_docx
 from tests import hostile_files
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

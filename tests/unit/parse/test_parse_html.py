@@ -15,7 +15,7 @@ from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document, table_grid
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.html import add_html
+from rag.stages.parse.web.html import add_html
 from tests import hostile_files
 
 

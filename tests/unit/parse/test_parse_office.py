@@ -13,10 +13,10 @@ import pytest
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
 from rag.providers.sandbox.parser import SandboxedParser
-from rag.stages.parse import doc, office
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.docx_preprocess import PAGE_MARK
-from rag.stages.parse.office import OfficeContent, XbergNode, add_nodes
+from rag.stages.parse.office import doc, office
+from rag.stages.parse.office.office import OfficeContent, XbergNode, add_nodes
+from rag.stages.parse.word.docx_preprocess import PAGE_MARK
 from tests import hostile_files
 
 P = "http://schemas.openxmlformats.org/presentationml/2006/main"

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from rag.core.documents import Block, Notice, ParsedDocument
 from rag.core.errors import DocumentError
-from rag.stages.parse import parse_document, plain
+from rag.stages.parse import parse_document
 from rag.stages.parse.headings import numbered_headings
-from rag.stages.parse.plain import markdown_blocks
+from rag.stages.parse.text import plain
+from rag.stages.parse.text.plain import markdown_blocks
 
 
 def shown(text: str, blocks: list[Block]) -> list[tuple[str, int, str]]:

@@ -12,7 +12,7 @@ import pytest
 from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.parse import parse_document
-from rag.stages.parse.pptx_preprocess import preprocess_pptx
+from rag.stages.parse.office.pptx_preprocess import preprocess_pptx
 from rag.stages.parse.relationships import Relationship, main_part, read_relationships
 from tests import hostile_files
 

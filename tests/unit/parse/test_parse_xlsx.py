@@ -12,9 +12,10 @@ from rag.core.errors import DocumentError
 from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.providers.sandbox.parser import SandboxedParser
 from rag.stages.chunking.chunk import chunk_document
-from rag.stages.parse import parse_document, xlsx
+from rag.stages.parse import parse_document
 from rag.stages.parse.column_bands import column_bands
-from rag.stages.parse.xlsx import parse_xlsx
+from rag.stages.parse.spreadsheet import xlsx
+from rag.stages.parse.spreadsheet.xlsx import parse_xlsx
 from tests import hostile_files
 from tests.workbooks import (
     MAIN,

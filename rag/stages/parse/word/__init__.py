@@ -1,1 +1,1 @@
-"""Word: form fields and signs of symbol fonts, as they are shown."""
+"""Word: numbers, revisions, form fields and signs of symbol fonts, as they are shown."""

@@ -11,8 +11,8 @@ from rag.core.errors import DocumentError
 from rag.stages.detect.decode import decode_text
 from rag.stages.detect.sniff import sniff_kind
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.html import add_html, decode_html
 from rag.stages.parse.relationships import main_part, read_relationships
+from rag.stages.parse.web.html import add_html, decode_html
 
 MAX_BYTES = 16 * 1024**2
 

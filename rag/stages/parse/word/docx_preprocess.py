@@ -17,10 +17,10 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, unescape
 
 from rag.core.documents import Notice
-from rag.stages.parse.docx_numbering import Numbering, Style, read_numbering, read_styles
 from rag.stages.parse.raised import raise_figures
 from rag.stages.parse.relationships import main_part
 from rag.stages.parse.word.cells import CellMarks
+from rag.stages.parse.word.docx_numbering import Numbering, Style, read_numbering, read_styles
 from rag.stages.parse.word.forms import FormFields
 from rag.stages.parse.word.symbols import symbol_sign, symbol_text
 

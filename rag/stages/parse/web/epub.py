@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from rag.core.documents import Notice, ParsedDocument
 from rag.stages.detect.file_errors import damaged_file, rights_protected_file
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.html import add_html, decode_html
+from rag.stages.parse.web.html import add_html, decode_html
 
 # A book may list its cover as a chapter.
 _NO_TEXT = ("image/", "audio/", "video/", "font/")

@@ -14,7 +14,7 @@ from rag.core.errors import DocumentError
 from rag.stages.detect.clean import is_garbled
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.headings import numbered_headings
-from rag.stages.parse.office import PARSER, XbergNode, add_nodes, parse_office, read_office
+from rag.stages.parse.office.office import PARSER, XbergNode, add_nodes, parse_office, read_office
 from rag.stages.parse.word.revisions import has_deletions
 
 TIMEOUT_S = 60

@@ -20,15 +20,15 @@ from rag.core.errors import DocumentError
 from rag.stages.detect.file_errors import inconsistent_file
 from rag.stages.detect.mime_type import MIME_TYPES
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.docx_preprocess import (
+from rag.stages.parse.office.pptx_preprocess import preprocess_pptx
+from rag.stages.parse.table_grid import table_row
+from rag.stages.parse.word.cells import marked_rows
+from rag.stages.parse.word.docx_preprocess import (
     CHUNK_MARK,
     ITEM_MARK,
     PAGE_MARK,
     preprocess_docx,
 )
-from rag.stages.parse.pptx_preprocess import preprocess_pptx
-from rag.stages.parse.table_grid import table_row
-from rag.stages.parse.word.cells import marked_rows
 from rag.stages.parse.word.foreign import read_foreign
 
 # Ten times what xberg allows: a price list has more than its hundred thousand.

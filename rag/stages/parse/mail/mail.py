@@ -17,7 +17,7 @@ from rag.core.errors import DocumentError
 from rag.stages.detect.decode import declared_codec, decode_declared, decode_text
 from rag.stages.detect.file_errors import damaged_file
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.html import add_html, decode_html
+from rag.stages.parse.web.html import add_html, decode_html
 
 HEADERS = ("Subject", "From", "To", "Cc", "Date")
 MAX_DEPTH = 20

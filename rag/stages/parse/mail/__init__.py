@@ -1,0 +1,1 @@
+"""Messages: their headers, text and attachments."""

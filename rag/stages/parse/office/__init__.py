@@ -1,0 +1,1 @@
+"""Office documents through xberg, and what their packages hold beside it."""

@@ -1,0 +1,1 @@
+"""Text files: Markdown, programs, logs and plain text."""
