@@ -47,7 +47,7 @@ UNFOLD: dict[str, Any] = {
                     _way(_("Stores"), "inventory_2", "rag_store"),
                     _way(_("Files"), "description", "rag_file"),
                     _way(_("Chunks"), "segment", "rag_chunk"),
-                    _way(_("Texts without a place"), "link_off", "rag_chunkconflict"),
+                    _way(_("Unplaced edits"), "link_off", "rag_chunkconflict"),
                 ],
             },
             {
@@ -80,7 +80,7 @@ UNFOLD: dict[str, Any] = {
                     _way(_("Query log"), "manage_search", "rag_querylog"),
                     _way(_("Golden questions"), "verified", "rag_goldenquestion"),
                     _way(_("Evaluation runs"), "monitoring", "rag_evaluationrun"),
-                    _way(_("Use of models"), "payments", "rag_usagerecord"),
+                    _way(_("Model usage"), "payments", "rag_usagerecord"),
                     _way(_("Spaces"), "hub", "rag_embeddingspace"),
                     _way(_("Reindex runs"), "sync", "rag_reindexrun"),
                     _way(_("Jobs"), "progress_activity", "procrastinate_procrastinatejob"),

@@ -169,7 +169,7 @@ def _config_sets() -> list[tuple[Any, dict[str, Any]]]:
         "search": _("Search and sources"),
         "talk": _("Conversation and memory"),
         "tools": _("Tools and other agents"),
-        "limits": _("Longest times"),
+        "limits": _("Timeouts"),
     }
     return [
         (title, {"fields": groups[key], **({} if key == "search" else {"classes": ["collapse"]})})

@@ -28,15 +28,15 @@ STEP_LABELS = {
     "recall": _("memories"),
     "page": _("what the page sent"),
     "rewrite": _("putting the question"),
-    "route": _("choosing the way"),
+    "route": _("routing"),
     "search": _("searching"),
-    "rerank": _("ranking again"),
+    "rerank": _("reranking"),
     "look": _("searching"),
     "generate": _("writing"),
     "converse": _("answering from the conversation"),
     "plan": _("planning"),
-    "ask": _("asking others"),
-    "merge": _("putting together"),
+    "ask": _("delegating to agents"),
+    "merge": _("combining results"),
     "think": _("thinking"),
     "act": _("using tools"),
     "answer": _("writing"),
@@ -181,7 +181,7 @@ class MessageAdmin(ReadOnlyAdmin):
         )
         return format_html_join("", "<p>[{}] {} {}, {}: “{}”</p>", rows) or SafeString("–")
 
-    @admin.display(description=_("looked at"))
+    @admin.display(description=_("sources"))
     def looked_at(self, message: models.Message) -> SafeString:
         """Return what was looked at, its beginnings."""
         rows = (

@@ -35,20 +35,20 @@ class AgentConfig:
     enable_query_rewrite: bool = option(
         False, help="A question that leans on the conversation is made to stand alone."
     )
-    enable_rerank: bool = option(False, help="Results are ranked again by a model.")
+    enable_rerank: bool = option(False, help="Results are reranked by a model.")
     rerank: str = option(
         "llm",
         help="Who ranks again; mixed weighs the vector score in.",
         choices=lambda: rerank_methods()[1:],
     )
     rerank_top_k: int = option(
-        5, help="How many results are kept after ranking again.", minimum=1, maximum=50
+        5, help="How many results are kept after reranking.", minimum=1, maximum=50
     )
     vector_threshold: float = option(
         0.7, help="A result needs this similarity, or enough words.", minimum=0, maximum=1
     )
     bm25_threshold: float = option(
-        0.3, help="A result found by words needs this BM25 score.", minimum=0, maximum=1000
+        0.3, help="A result of the full-text search needs this BM25 score.", minimum=0, maximum=1000
     )
     unanswerable: Literal["answer", "warn", "refuse"] = option(
         "warn",
@@ -60,16 +60,16 @@ class AgentConfig:
         help="A quote that its source does not hold: mark it, drop its sentence, or ask "
         "the model once to repair the answer.",
     )
-    max_tokens: int = option(2048, help="Most tokens of an answer.", minimum=1, maximum=65536)
+    max_tokens: int = option(2048, help="Maximum tokens of an answer.", minimum=1, maximum=65536)
     context_tokens: int = option(
-        4000, help="Most tokens of the sources.", minimum=100, maximum=1_000_000
+        4000, help="Maximum tokens of the sources.", minimum=100, maximum=1_000_000
     )
     history_turns: int = option(
         6, help="How many earlier turns the model is shown.", minimum=0, maximum=50
     )
     summary_tokens: int = option(
         300,
-        help="Most tokens of the summary of what came before; 0 keeps none.",
+        help="Maximum tokens of the summary of what came before; 0 keeps none.",
         minimum=0,
         maximum=4000,
     )
@@ -90,19 +90,19 @@ class AgentConfig:
         0.7, help="How sure the search must be for that.", minimum=0, maximum=1
     )
     max_tool_calls: int = option(
-        12, help="Most calls of tools in one answer.", minimum=1, maximum=100
+        12, help="Maximum tool calls in one answer.", minimum=1, maximum=100
     )
     run_tokens: int = option(
         60_000,
-        help="Most tokens, in and out, before a loop of tools must come to its answer.",
+        help="Maximum tokens, in and out, before a loop of tools must come to its answer.",
         minimum=500,
         maximum=5_000_000,
     )
     run_timeout_s: float = option(
-        120.0, help="Longest time for a loop of tools or of agents.", minimum=0.05, maximum=900
+        120.0, help="Timeout for a loop of tools or of agents.", minimum=0.05, maximum=900
     )
     tool_timeout_s: float = option(
-        20.0, help="Longest time for one call of a tool.", minimum=0.05, maximum=300
+        20.0, help="Timeout for one call of a tool.", minimum=0.05, maximum=300
     )
     session_titles: Literal["rule", "model"] = option(
         "rule", help="Titles of sessions: the first question, or a few words by the model."
@@ -114,31 +114,25 @@ class AgentConfig:
         "", help="Agents with the same word here share what they remember; empty: its own name."
     )
     memory_tokens: int = option(
-        600, help="Most tokens of what is remembered.", minimum=50, maximum=8000
+        600, help="Maximum tokens of what is remembered.", minimum=50, maximum=8000
     )
     page_tokens: int = option(
         2000,
-        help="Most tokens of what a page sends along: selected text and documents.",
+        help="Maximum tokens of what a page sends along: selected text and documents.",
         minimum=100,
         maximum=100_000,
     )
     memory_timeout_s: float = option(
-        5.0, help="Longest time to remember.", minimum=0.05, maximum=120
+        5.0, help="Timeout for remembering.", minimum=0.05, maximum=120
     )
     page_timeout_s: float = option(
-        20.0, help="Longest time to read what a page sends along.", minimum=0.05, maximum=120
+        20.0, help="Timeout for reading what a page sends along.", minimum=0.05, maximum=120
     )
-    rewrite_timeout_s: float = option(
-        8.0, help="Longest time for a rewrite.", minimum=0.05, maximum=120
-    )
-    search_timeout_s: float = option(
-        20.0, help="Longest time for a search.", minimum=0.05, maximum=120
-    )
-    rerank_timeout_s: float = option(
-        15.0, help="Longest time for ranking again.", minimum=0.05, maximum=120
-    )
+    rewrite_timeout_s: float = option(8.0, help="Timeout for a rewrite.", minimum=0.05, maximum=120)
+    search_timeout_s: float = option(20.0, help="Timeout for a search.", minimum=0.05, maximum=120)
+    rerank_timeout_s: float = option(15.0, help="Timeout for reranking.", minimum=0.05, maximum=120)
     generate_timeout_s: float = option(
-        120.0, help="Longest time for an answer.", minimum=0.05, maximum=600
+        120.0, help="Timeout for an answer.", minimum=0.05, maximum=600
     )
 
     @classmethod

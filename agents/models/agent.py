@@ -84,7 +84,7 @@ class Agent(models.Model):
     agent_type = models.CharField(_("type"), max_length=12, choices=Type, default=Type.RAG)
     agent_role = models.CharField(_("role"), max_length=12, choices=Role, default=Role.SPECIALIST)
     max_iterations = models.PositiveIntegerField(
-        _("most iterations"), default=1, validators=[MinValueValidator(1), MaxValueValidator(50)]
+        _("max iterations"), default=1, validators=[MinValueValidator(1), MaxValueValidator(50)]
     )
     temperature = models.FloatField(
         _("temperature"), default=0.7, validators=[MinValueValidator(0.0), MaxValueValidator(2.0)]

@@ -130,7 +130,7 @@ class Message(models.Model):
     confidence = models.FloatField(_("confidence"), null=True)
     citations = models.JSONField(_("citations"), default=list, blank=True)
     grounding = models.JSONField(_("grounding"), default=dict, blank=True)
-    sources = models.JSONField(_("looked at"), default=list, blank=True)
+    sources = models.JSONField(_("sources"), default=list, blank=True)
     notices = models.JSONField(_("notices"), default=list, blank=True)
     usage = models.JSONField(_("usage"), default=dict, blank=True)
     timings_ms = models.JSONField(_("times in ms"), default=dict, blank=True)

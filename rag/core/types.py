@@ -56,7 +56,7 @@ class RetrievalSettings:
         if self.fusion not in FUSIONS:
             raise UnknownNameError("fusion", self.fusion, FUSIONS)
         if self.rerank not in RERANKS and self.rerank not in rerank_methods():
-            raise UnknownNameError("way of ranking again", self.rerank, rerank_methods())
+            raise UnknownNameError("reranking method", self.rerank, rerank_methods())
         if self.context_type not in CONTEXT_TYPES:
             raise UnknownNameError("context type", self.context_type, CONTEXT_TYPES)
         if self.unanswerable not in UNANSWERABLE_WAYS:

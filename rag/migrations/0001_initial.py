@@ -80,7 +80,7 @@ class Migration(migrations.Migration):
                 ('editor_groups', models.ManyToManyField(blank=True, related_name='editable_stores', to='auth.group', verbose_name='editor groups')),
                 ('owner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='stores', to=settings.AUTH_USER_MODEL, verbose_name='owner')),
                 ('reader_groups', models.ManyToManyField(blank=True, related_name='readable_stores', to='auth.group', verbose_name='reader groups')),
-                ('space', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='stores', to='rag.embeddingspace', verbose_name='live space')),
+                ('space', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='stores', to='rag.embeddingspace', verbose_name='current embedding space')),
             ],
             options={
                 'verbose_name': 'store',

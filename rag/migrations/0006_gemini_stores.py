@@ -41,8 +41,8 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True, db_index=True, verbose_name='asked')),
             ],
             options={
-                'verbose_name': 'use of a model',
-                'verbose_name_plural': 'use of models',
+                'verbose_name': 'model usage record',
+                'verbose_name_plural': 'model usage',
                 'ordering': ['-id'],
             },
         ),
@@ -79,7 +79,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='store',
             name='space',
-            field=models.ForeignKey(blank=True, editable=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='stores', to='rag.embeddingspace', verbose_name='live space'),
+            field=models.ForeignKey(blank=True, editable=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='stores', to='rag.embeddingspace', verbose_name='current embedding space'),
         ),
         migrations.AddConstraint(
             model_name='store',

@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
                 ('settings_hash', models.CharField(db_index=True, max_length=16, verbose_name="settings' hash")),
                 ('label', models.CharField(blank=True, max_length=200, verbose_name='label')),
                 ('n_questions', models.PositiveIntegerField(default=0, verbose_name='questions')),
-                ('n_lost', models.PositiveIntegerField(default=0, help_text='Expected passages that their files no longer hold; not measured.', verbose_name='passages without a place')),
+                ('n_lost', models.PositiveIntegerField(default=0, help_text='Expected passages that their files no longer hold; not measured.', verbose_name='unmatched passages')),
                 ('metrics', models.JSONField(default=dict, verbose_name='figures')),
                 ('took_ms', models.FloatField(default=0.0, verbose_name='time in ms')),
                 ('created_at', models.DateTimeField(auto_now_add=True, verbose_name='created')),

@@ -17,8 +17,8 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('period', models.CharField(choices=[('day', 'a day'), ('month', 'a month')], default='month', max_length=10, verbose_name='period')),
-                ('max_tokens', models.PositiveBigIntegerField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(1)], verbose_name='tokens at most')),
-                ('max_cost', models.DecimalField(blank=True, decimal_places=4, max_digits=14, null=True, validators=[django.core.validators.MinValueValidator(0)], verbose_name='money at most')),
+                ('max_tokens', models.PositiveBigIntegerField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(1)], verbose_name='max tokens')),
+                ('max_cost', models.DecimalField(blank=True, decimal_places=4, max_digits=14, null=True, validators=[django.core.validators.MinValueValidator(0)], verbose_name='max cost')),
                 ('currency', models.CharField(blank=True, default='USD', max_length=3, verbose_name='currency')),
                 ('period_start', models.DateTimeField(editable=False, null=True, verbose_name='since')),
                 ('spent_tokens', models.BigIntegerField(default=0, editable=False, verbose_name='tokens used')),
@@ -91,7 +91,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='usagerecord',
             name='kind',
-            field=models.CharField(choices=[('fileSearch', 'question to a store'), ('multimodal', 'question to files'), ('ask', 'cited answer'), ('chat', 'answer of an agent'), ('flow', 'node of a flow'), ('rerank', 'ranking again'), ('analysis', 'analysis of a question'), ('embedding', 'vectors of texts'), ('query', 'vector of a question'), ('tool', 'tool'), ('other', 'other work')], max_length=20, verbose_name='kind'),
+            field=models.CharField(choices=[('fileSearch', 'question to a store'), ('multimodal', 'question to files'), ('ask', 'cited answer'), ('chat', 'answer of an agent'), ('flow', 'node of a flow'), ('rerank', 'reranking'), ('analysis', 'analysis of a question'), ('embedding', 'vectors of texts'), ('query', 'vector of a question'), ('tool', 'tool'), ('other', 'other work')], max_length=20, verbose_name='kind'),
         ),
         migrations.AddIndex(
             model_name='usagerecord',

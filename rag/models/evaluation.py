@@ -70,7 +70,7 @@ class EvaluationRun(models.Model):
     n_questions = models.PositiveIntegerField(_("questions"), default=0)
     n_done = models.PositiveIntegerField(_("questions asked"), default=0)
     n_lost = models.PositiveIntegerField(
-        _("passages without a place"),
+        _("unmatched passages"),
         default=0,
         help_text=_("Expected passages that their files no longer hold; not measured."),
     )

@@ -149,7 +149,7 @@ class Store(models.Model):
         EmbeddingSpace,
         models.PROTECT,
         related_name="stores",
-        verbose_name=_("live space"),
+        verbose_name=_("current embedding space"),
         null=True,
         blank=True,
         editable=False,

@@ -40,7 +40,7 @@ class UsageRecord(models.Model):
         ASK = "ask", _("cited answer")
         CHAT = "chat", _("answer of an agent")
         FLOW = "flow", _("node of a flow")
-        RERANK = "rerank", _("ranking again")
+        RERANK = "rerank", _("reranking")
         ANALYSIS = "analysis", _("analysis of a question")
         EMBEDDING = "embedding", _("vectors of texts")
         QUERY = "query", _("vector of a question")
@@ -89,8 +89,8 @@ class UsageRecord(models.Model):
     objects = UsageQuerySet.as_manager()
 
     class Meta:
-        verbose_name = _("use of a model")
-        verbose_name_plural = _("use of models")
+        verbose_name = _("model usage record")
+        verbose_name_plural = _("model usage")
         ordering = ["-id"]
         indexes = [
             models.Index(
@@ -120,10 +120,10 @@ class Budget(models.Model):
     )
     period = models.CharField(_("period"), max_length=10, choices=Period, default=Period.MONTH)
     max_tokens = models.PositiveBigIntegerField(
-        _("tokens at most"), null=True, blank=True, validators=[MinValueValidator(1)]
+        _("max tokens"), null=True, blank=True, validators=[MinValueValidator(1)]
     )
     max_cost = models.DecimalField(
-        _("money at most"),
+        _("max cost"),
         max_digits=14,
         decimal_places=4,
         null=True,

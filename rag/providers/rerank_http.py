@@ -29,7 +29,7 @@ class HttpReranker:
         if not base:
             raise ConfigurationError(
                 "No reranker is set up.",
-                hint="Set {url_setting}, or rank again by a chat model.",
+                hint="Set {url_setting}, or rerank by a chat model.",
                 url_setting=URL_SETTING,
             )
         name = check_address(base, URL_SETTING)

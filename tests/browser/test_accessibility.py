@@ -223,7 +223,7 @@ def _an_answer_is_spoken_and_the_focus_stays(somebody: Visitor) -> None:
     expect(page.locator(".turn.assistant .tools")).to_be_visible()
     assert focus_of(page) == "message"
     expect(page.locator("#heard[aria-live=polite]")).to_contain_text("The valve closes by itself.")
-    press(page, ".turn.assistant .tools button[title='A good answer']")
+    press(page, ".turn.assistant .tools button[title='Helpful answer']")
     expect(page.locator(".comment textarea")).to_be_focused()
     page.get_by_role("button", name="Save").press("Enter")
     expect(page.locator(".turn.assistant")).to_contain_text("Thank you")

@@ -189,7 +189,7 @@ def _a_lost_connection_is_taken_up_again(talk: Talk) -> None:
     # Not from its beginning: behind the last event that was seen.
     assert any(number and int(number) > 3 for number in resumed)
     # Whoever loads the page anew in the middle sees the answer go on, too.
-    answer.get_by_role("button", name="Write it again").click()
+    answer.get_by_role("button", name="Regenerate").click()
     expect(page.locator(".turn.assistant").last.locator(".body")).to_contain_text("word3")
     page.reload()
     expect(page.locator(".turn.assistant").last.locator(".tools")).to_contain_text("2/2")
@@ -212,13 +212,13 @@ def _answers_have_versions_and_questions_too(talk: Talk) -> None:
     answer = talk.ask("How often is the pump serviced?")
     expect(answer.locator(".citations")).to_contain_text("verified")
     n = page.locator(".turn").count()
-    answer.get_by_role("button", name="Write it again").click()
+    answer.get_by_role("button", name="Regenerate").click()
     last = page.locator(".turn.assistant").last
     expect(last.locator(".tools")).to_contain_text("2/2")
     assert page.locator(".turn").count() == n
     last.get_by_role("button", name="The version before").click()
     expect(page.locator(".turn.assistant").last.locator(".tools")).to_contain_text("1/2")
-    page.locator(".turn.user").last.get_by_role("button", name="Ask it in another way").click()
+    page.locator(".turn.user").last.get_by_role("button", name="Edit question").click()
     page.fill("#message", "How often is the filter replaced?")
     page.press("#message", "Enter")
     question = page.locator(".turn.user").last
@@ -231,7 +231,7 @@ def _answers_have_versions_and_questions_too(talk: Talk) -> None:
 
 def _an_opinion_is_kept(talk: Talk) -> None:
     answer = talk.somebody.page.locator(".turn.assistant").last
-    answer.get_by_role("button", name="A bad answer").click()
+    answer.get_by_role("button", name="Unhelpful answer").click()
     answer.locator(".comment textarea").fill("Too short")
     answer.get_by_role("button", name="Save").click()
     expect(answer).to_contain_text("Thank you")

@@ -132,7 +132,7 @@ def _edit_a_chunk_and_find_it(somebody: Visitor, day: Day, store: models.Store) 
 
 def _compare_and_keep_a_golden_question(somebody: Visitor, day: Day, store: models.Store) -> None:
     page = somebody.page
-    wanted = day.words("This chunk must be found for the question")
+    wanted = day.words("Add as expected result")
     page.locator(".desk-hit").first.get_by_role("button", name=wanted).click()
     told = day.words("Kept as a golden question: this chunk must be found.")
     expect(page.locator("body")).to_contain_text(told)

@@ -111,7 +111,7 @@ class FlowViews(OwnedViews):
         return Response({**self.get_serializer(row).data, **told})
 
     @extend_schema(
-        summary="Take a flow in",
+        summary="Import a flow",
         request=_FILES,
         responses={201: OpenApiTypes.OBJECT, **PROBLEMS},
     )

@@ -201,12 +201,12 @@ class ChunkAdmin(OverviewAdmin):
         """Switch by the service; nothing else of a chunk is saved here."""
         set_chunks_enabled(scope=scope_for(request), chunk_ids=[obj.pk], enabled=obj.enabled)
 
-    @admin.action(description=_("Switch on: may be found"), permissions=["change"])
+    @admin.action(description=_("Enable: may be found"), permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Let the chosen chunks be found."""
         self._switch(request, queryset, True)
 
-    @admin.action(description=_("Switch off: never found"), permissions=["change"])
+    @admin.action(description=_("Disable: never found"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Keep the chosen chunks out of every search."""
         self._switch(request, queryset, False)

@@ -83,7 +83,7 @@ class ConflictPage(ObjectPage):
 
     template_name = "admin/rag/chunk_conflict.html"
     permission_required = ("rag.view_chunkconflict", "rag.view_chunk")
-    title = gettext_lazy("A text without a place")
+    title = gettext_lazy("An unplaced edit")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return the text and the chunk that lies where it may belong."""

@@ -146,12 +146,12 @@ class GoldenQuestionAdmin(OfStoreAdmin):
         """Return the chosen questions as CSV."""
         return _download(queryset)
 
-    @admin.action(description=_("Switch on: measured"), permissions=["change"])
+    @admin.action(description=_("Enable: measured"), permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Let the chosen questions be measured."""
         self._switch(request, queryset, True)
 
-    @admin.action(description=_("Switch off: not measured"), permissions=["change"])
+    @admin.action(description=_("Disable: not measured"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Leave the chosen questions out of evaluations."""
         self._switch(request, queryset, False)

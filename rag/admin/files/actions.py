@@ -54,7 +54,7 @@ class MoveFilesForm(forms.Form):
 class FileActions(ScopedAdmin):
     """Actions of the list of files."""
 
-    @admin.action(description=gettext_lazy("Read and index again"), permissions=["change"])
+    @admin.action(description=gettext_lazy("Reparse and reindex"), permissions=["change"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Queue the chosen files; their present chunks serve meanwhile."""
         sentence = _("The files are read and cut anew; only chunks that changed get new vectors.")
@@ -63,7 +63,7 @@ class FileActions(ScopedAdmin):
         self._queued(request, retry_files(scope=scope_for(request), file_ids=row_ids(queryset)))
         return None
 
-    @admin.action(description=gettext_lazy("Make all vectors anew"), permissions=["change"])
+    @admin.action(description=gettext_lazy("Re-embed all chunks"), permissions=["change"])
     def vectors(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Queue the chosen files to get new vectors for every chunk."""
         sentence = _("The files are read anew, and every chunk gets a new vector.")
@@ -75,12 +75,12 @@ class FileActions(ScopedAdmin):
         )
         return None
 
-    @admin.action(description=gettext_lazy("Switch all chunks on"), permissions=["change"])
+    @admin.action(description=gettext_lazy("Enable all chunks"), permissions=["change"])
     def enable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Let all chunks of the chosen files be found."""
         return self._switch(request, queryset, True)
 
-    @admin.action(description=gettext_lazy("Switch all chunks off"), permissions=["change"])
+    @admin.action(description=gettext_lazy("Disable all chunks"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Keep all chunks of the chosen files out of every search."""
         return self._switch(request, queryset, False)

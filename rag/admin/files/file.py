@@ -163,7 +163,7 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
         for row in rows:
             row.page_count = counts.get(row.pk, 0)
 
-    @admin.action(description=_("Take out of the queue"), permissions=["change"])
+    @admin.action(description=_("Remove from the queue"), permissions=["change"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Cancel the jobs that have not begun."""
         n, n_running = cancel_files(scope=scope_for(request), file_ids=row_ids(queryset))

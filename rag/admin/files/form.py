@@ -38,7 +38,7 @@ class FileForm(ConflictCheckedForm):
             codec = self.instance.encoding_override
             known = USUAL if codec in {"", *USUAL} else {**USUAL, codec: codec}
             field = cast(forms.ChoiceField, self.fields["encoding_override"])
-            field.choices = [("", _("told from the content")), *known.items()]
+            field.choices = [("", _("auto-detected")), *known.items()]
 
     def rows(self) -> QuerySet[Any]:
         """Return the files without their texts, which the form does not show."""

@@ -89,12 +89,12 @@ def _charts(figures: DashboardFigures) -> list[dict[str, Any]]:
             _("Time of a query"),
             labels,
             {
-                _("Half are faster than"): [day.p50_ms for day in days],
-                _("95 of 100 are faster than"): [day.p95_ms for day in days],
+                _("Median latency"): [day.p50_ms for day in days],
+                _("P95 latency"): [day.p95_ms for day in days],
             },
             unit=" ms",
         ),
         line_chart(
-            _("Queries without a good hit"), labels, {_("share"): bad}, top=100.0, unit=" %"
+            _("Queries without a good match"), labels, {_("share"): bad}, top=100.0, unit=" %"
         ),
     ]

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 TASK_LABELS = {
     "rag.index_file": _("read and index a file"),
     "rag.build_indexes": _("build the index of vectors"),
-    "rag.reweigh_store": _("weigh the words of a store anew"),
-    "rag.reindex_run": _("index a store anew"),
-    "rag.retire_run": _("give up an old model's vectors"),
+    "rag.reweigh_store": _("recompute the word weights of a store"),
+    "rag.reindex_run": _("reindex a store"),
+    "rag.retire_run": _("delete an old model's vectors"),
     "rag.clear_space": _("remove vectors that nobody searches"),
     "rag.evaluation_run": _("ask the golden questions"),
     "rag.drain_outbox": _("upkeep: write what waits to be written"),
@@ -221,7 +221,7 @@ class JobAdmin(ReadOnlyAdmin):
         text = ngettext("%(n)d job was begun again.", "%(n)d jobs were begun again.", n)
         self.message_user(request, text % {"n": n}, messages.SUCCESS if n else messages.WARNING)
 
-    @admin.action(description=_("Take out of the queue"), permissions=["steer"])
+    @admin.action(description=_("Remove from the queue"), permissions=["steer"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Cancel the chosen jobs that have not begun."""
         n, n_running = cancel_jobs(scope=scope_for(request), job_ids=row_ids(queryset))

@@ -59,7 +59,7 @@ class QualityFilter(ConditionFilter):
         "low": (_("best hit is doubtful"), Q(confidence__lt=GOOD)),
         "citation": (_("bad citation"), _BAD_CITATION),
         "uncited": (_("answer without citation"), Q(kind="ask", citations=[])),
-        "good": (_("good hit"), Q(confidence__gte=GOOD)),
+        "good": (_("good match"), Q(confidence__gte=GOOD)),
     }
 
 

@@ -145,7 +145,7 @@ class ReindexRunAdmin(OfStoreAdmin):
         """Switch the stores back to their old spaces."""
         self._each(request, queryset, lambda run: roll_back_space(run=run))
 
-    @admin.action(description=_("Give the old model's vectors up"), permissions=["change"])
+    @admin.action(description=_("Delete the old model's vectors"), permissions=["change"])
     def retire(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Remove the old spaces, ten minutes after the swap at the earliest."""
         self._each(request, queryset, lambda run: drop_old_space(run=run))

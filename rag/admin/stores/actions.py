@@ -35,7 +35,7 @@ class ReindexPartForm(forms.Form):
 class StoreActions(ScopedAdmin):
     """Actions of the list of stores."""
 
-    @admin.action(description=gettext_lazy("Index again"), permissions=["change"])
+    @admin.action(description=gettext_lazy("Reindex"), permissions=["change"])
     def index_again(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Start a reindex run for each chosen store; the present index serves meanwhile."""
         form = ReindexPartForm(

@@ -30,12 +30,12 @@ from rag.services.stores import update_store
 
 STEP_LABELS = {
     "access": gettext_lazy("access"),
-    "analyze": gettext_lazy("reading the query"),
+    "analyze": gettext_lazy("query analysis"),
     "embed": gettext_lazy("embedding the query"),
     "sql": gettext_lazy("database"),
     "search": gettext_lazy("whole search"),
-    "refine": gettext_lazy("tidying"),
-    "rerank": gettext_lazy("ranking again"),
+    "refine": gettext_lazy("post-processing"),
+    "rerank": gettext_lazy("reranking"),
     "cache": gettext_lazy("cache"),
     "model": gettext_lazy("chat model"),
     "cite": gettext_lazy("checking citations"),

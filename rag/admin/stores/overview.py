@@ -64,7 +64,7 @@ def _size_and_health(store: models.Store) -> dict[str, Any]:
         ),
         ("rag_file", counts["warned"], _("%(n)d with warnings"), "warn", {}),
         ("rag_file", counts["empty"], _("%(n)d without text"), "warn", {}),
-        ("rag_chunkconflict", n_conflicts, _("%(n)d texts without a place"), "warn", {}),
+        ("rag_chunkconflict", n_conflicts, _("%(n)d unplaced edits"), "warn", {}),
     ]
     health = [
         list_link(model, label(text % {"n": n}, colour), store=store.pk, **query)

@@ -20,14 +20,14 @@ from rag.services.plugins import list_plugins
 
 MODE_LABELS = {
     "auto": _("automatic"),
-    "semantic": _("by meaning"),
-    "keyword": _("by words"),
-    "hybrid": _("by meaning and words"),
+    "semantic": _("vector search"),
+    "keyword": _("full-text search"),
+    "hybrid": _("hybrid search"),
     "lookup": _("by name"),
 }
 _FUSION_NAMES = {"weighted": _("weighted scores"), "rrf": _("ranks (RRF)")}
 _RERANK_NAMES = {
-    "none": _("nobody"),
+    "none": _("none"),
     "llm": _("chat model"),
     "endpoint": _("rerank service"),
     "mixed": _("service, then chat model"),
@@ -46,23 +46,23 @@ UNANSWERABLE_LABELS = {
 _CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "mode": (_("Search"), MODES, MODE_LABELS),
     "fusion": (_("Fusion"), FUSIONS, _FUSION_NAMES),
-    "rerank": (_("Ranked again by"), rerank_methods, _RERANK_NAMES),
+    "rerank": (_("Reranker"), rerank_methods, _RERANK_NAMES),
     "context_type": (_("Layout of the context"), tuple(_CONTEXT_NAMES), _CONTEXT_NAMES),
     "unanswerable": (_("Without an answer in the hits"), UNANSWERABLE_WAYS, UNANSWERABLE_LABELS),
 }
 _NUMBERS: dict[str, tuple[Any, float, float]] = {
-    "top_k": (_("Hits"), 1, 200),
-    "vector_weight": (_("Weight of meaning"), 0, 1),
-    "bm25_weight": (_("Weight of words"), 0, 1),
+    "top_k": (_("Top K"), 1, 200),
+    "vector_weight": (_("Semantic weight"), 0, 1),
+    "bm25_weight": (_("Keyword weight"), 0, 1),
     "vector_threshold": (_("Similarity threshold"), -1, 1),
-    "bm25_threshold": (_("Least score by words"), 0, 1_000_000),
-    "rerank_top_k": (_("Hits ranked again"), 1, 200),
+    "bm25_threshold": (_("Keyword score threshold"), 0, 1_000_000),
+    "rerank_top_k": (_("Rerank candidates"), 1, 200),
     "context_tokens": (_("Tokens of the context"), 100, 1_000_000),
 }
 _HELP: dict[str, Any] = {
     "mode": _(
-        "Automatic: the question decides. By meaning finds other wordings and languages, by "
-        "words finds numbers, names and codes."
+        "Automatic: the question decides. Vector search finds other wordings and "
+        "languages, full-text search finds numbers, names and codes."
     ),
     "fusion": _("How both searches become one list: by their scores, or by their places alone."),
     "rerank": _("Reads the best hits once more and puts them in order; slower, often better."),

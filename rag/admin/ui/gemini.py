@@ -31,7 +31,7 @@ from rag.services.stores import create_store
 
 _STATES = {
     "active": (gettext_lazy("%(n)d documents found"), "good"),
-    "pending": (gettext_lazy("%(n)d being taken in"), "busy"),
+    "pending": (gettext_lazy("%(n)d being processed"), "busy"),
     "failed": (gettext_lazy("%(n)d failed"), "bad"),
     "lost": (gettext_lazy("%(n)d gone"), "bad"),
     "unknown": (gettext_lazy("%(n)d without a file here"), "warn"),

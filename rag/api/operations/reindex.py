@@ -55,7 +55,7 @@ class ReindexBody(Schema):
         le=32,
         description="Batches embedded at a time, processes that cut words. Unset: 1 and all cores.",
     )
-    per_second: float = Field(0, ge=0, description="Most chunks a second; 0: no limit.")
+    per_second: float = Field(0, ge=0, description="Maximum chunks a second; 0: no limit.")
     margin: float = Field(0.01, ge=0, le=1, description="How much nDCG@10 may fall.")
     swap: bool = Field(True, description="False: build and judge only.")
     force: bool = Field(False, description="Swap whatever the gate says; recorded.")

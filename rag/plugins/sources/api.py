@@ -60,7 +60,7 @@ class ApiSource:
             " metadata; without content the whole item is the text.",
         )
         top_k: int = option(
-            10, help="Most items to take, in the API's order.", minimum=1, maximum=200
+            10, help="Maximum items to take, in the API's order.", minimum=1, maximum=200
         )
         timeout_s: float = option(10.0, help="Seconds for all tries.", minimum=0.1, maximum=300)
         max_bytes: int = option(

@@ -50,8 +50,8 @@ class ChromaSource:
         embedding_model: str = option(
             "", help="provider:model that made the collection; none: the configured one."
         )
-        top_k: int = option(5, help="Most hits.", minimum=1, maximum=200)
-        similarity_threshold: float | None = option(None, help="Least score of a hit.")
+        top_k: int = option(5, help="Maximum hits.", minimum=1, maximum=200)
+        similarity_threshold: float | None = option(None, help="Minimum score of a hit.")
         filters: dict[str, Any] = option(
             {}, help="Metadata that a record must have, or a filter in Chroma's own words."
         )

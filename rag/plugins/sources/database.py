@@ -50,9 +50,9 @@ class DatabaseSource:
         database: str = option(
             "", help="Name of an allowed database; may be left out where there is only one."
         )
-        max_rows: int = option(100, help="Most rows kept.", minimum=1, maximum=10_000)
+        max_rows: int = option(100, help="Maximum rows kept.", minimum=1, maximum=10_000)
         max_bytes: int = option(
-            1_000_000, help="Most bytes of rows kept, as JSON.", minimum=1, maximum=100_000_000
+            1_000_000, help="Maximum bytes of rows kept, as JSON.", minimum=1, maximum=100_000_000
         )
         content_column: str = option("", help="Column that is the text; none: all columns.")
         title_column: str = option("", help="Column that names a row for people.")

@@ -54,8 +54,8 @@ class FaissSource:
         embedding_model: str = option(
             "", help="provider:model that made the index; none: the configured one."
         )
-        top_k: int = option(5, help="Most hits.", minimum=1, maximum=200)
-        similarity_threshold: float | None = option(None, help="Least score of a hit.")
+        top_k: int = option(5, help="Maximum hits.", minimum=1, maximum=200)
+        similarity_threshold: float | None = option(None, help="Minimum score of a hit.")
         filters: dict[str, Any] = option({}, help="Fields that a row must have; a list: one of it.")
         content_type: str = option("text", help="What a row is called, such as manual.")
 

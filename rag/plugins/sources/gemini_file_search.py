@@ -37,7 +37,7 @@ class GeminiFileSearchSource:
             "", help="The value that holds files with an url, asked instead of stores."
         )
         top_k: int | None = option(
-            None, help="Most chunks that the answer may use.", minimum=1, maximum=100
+            None, help="Maximum chunks that the answer may use.", minimum=1, maximum=100
         )
         metadata_filter: str = option("", help='Such as lang = "zh" AND year > 2020.')
 

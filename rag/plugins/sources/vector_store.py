@@ -27,10 +27,10 @@ class VectorStoreSource:
 
         collection: str = option("", help="A store: its name, slug or resource name.")
         collections: list[str] = option([], help="Several stores, searched together.")
-        top_k: int = option(5, help="Most hits.", minimum=1, maximum=200)
+        top_k: int = option(5, help="Maximum hits.", minimum=1, maximum=200)
         similarity_threshold: float | None = option(
             None,
-            help="Least calibrated similarity of a hit; empty: the store's own.",
+            help="Minimum calibrated similarity of a hit; empty: the store's own.",
             minimum=-1,
             maximum=1,
         )

@@ -199,6 +199,6 @@ def rerank_by_settings(
     try:
         ranked = rerank_hits(query=query, hits=best, method=settings.rerank)
     except ProviderError as error:
-        log.warning("Hits stay as found, ranking again (%s) failed: %s", settings.rerank, error)
+        log.warning("Hits stay as found, reranking (%s) failed: %s", settings.rerank, error)
         return list(hits), FAILED
     return [*ranked, *rest], settings.rerank

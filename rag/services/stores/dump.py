@@ -179,7 +179,7 @@ def _defaults(version: int) -> dict[str, Any]:
 def _damaged(path: Path, reason: str) -> DocumentError:
     return DocumentError(
         "“{name}” is no whole dump of a store: {reason}.",
-        hint="Write it again with rag_dump.",
+        hint="Dump it again with rag_dump.",
         name=path.name,
         reason=reason,
     )

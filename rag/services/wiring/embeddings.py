@@ -83,7 +83,7 @@ class OpenAICompatibleEmbeddings:
         )
         query_prefix: str = option("", help="Before questions.", setting="query_prefix")
         passage_prefix: str = option("", help="Before passages.", setting="passage_prefix")
-        timeout_s: float = option(60.0, help="Longest wait.", setting="timeout_s", minimum=0)
+        timeout_s: float = option(60.0, help="Timeout.", setting="timeout_s", minimum=0)
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -119,7 +119,7 @@ class GeminiEmbeddings:
         dim: int = option(
             0, help="Dimensions; 0 is the model's all.", setting="embedding_dim", minimum=0
         )
-        timeout_s: float = option(60.0, help="Longest wait.", setting="timeout_s", minimum=0)
+        timeout_s: float = option(60.0, help="Timeout.", setting="timeout_s", minimum=0)
 
     def __init__(self, options: Options) -> None:
         self.options = options

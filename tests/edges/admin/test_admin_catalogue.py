@@ -39,7 +39,7 @@ def placeholders(text: str) -> set[str]:
 
 
 def test_the_scan_sees_code_errors_hints_and_templates(ours: list[str]) -> None:
-    assert "Switch off: never found" in ours
+    assert "Disable: never found" in ours
     assert "“{name}” holds no text." in ours
     assert "Split it and upload the parts." in ours
     assert "Unknown {kind} “{name}”." in ours

@@ -19,9 +19,14 @@ def test_how_a_query_was_searched_is_said_in_words() -> None:
         row = QueryLogFactory(query=f"q {mode}", store_ids=[store.pk], mode=mode)
     listed = page(client_of(admin), "rag_querylog_changelist")
     found = re.findall(r'<td class="[^"]*field-mode_label[^"]*"[^>]*>([^<]*)<', listed)
-    assert [one.strip() for one in found] == ["–", "by words", "by meaning", "by meaning and words"]
+    assert [one.strip() for one in found] == [
+        "–",
+        "full-text search",
+        "vector search",
+        "hybrid search",
+    ]
     chinese = words(page(client_of(admin, "zh-CN"), "rag_querylog_changelist"))
-    assert "按语义和词语" in chinese and "hybrid" not in chinese.replace("q hybrid", "")
+    assert "混合检索" in chinese and "hybrid" not in chinese.replace("q hybrid", "")
     assert "–" in words(page(client_of(admin), "rag_querylog_change", row.pk))
 
 

@@ -28,6 +28,8 @@ NAMES = {
     "zip",
     "postgres",
     "token",
+    "top",  # Top K, as the trade writes it in Chinese too
+    "p95",
     "e5",
     "mac",
     "multilingual",

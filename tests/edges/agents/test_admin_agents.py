@@ -79,7 +79,7 @@ def test_no_choice_is_called_as_in_the_code(client: Client) -> None:
             named |= {value: str(text) for value, text in field.choices if value}
     assert names <= set(named)
     assert {value for value, text in named.items() if value == text} == set()
-    assert named["hybrid"] == "by meaning and words"
+    assert named["hybrid"] == "hybrid search"
     chosen = {**form_of(client), "name": "desk", "config_search_mode": "keyword"}
     assert client.post(at("agents_agent_add"), chosen).status_code == 302
     assert models.Agent.objects.get(name="desk").config["search_mode"] == "keyword"

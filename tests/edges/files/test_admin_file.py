@@ -284,7 +284,7 @@ def test_a_file_without_text_says_so(client: Client, store: Any) -> None:
 def test_a_garbled_text_is_read_by_another_encoding(client: Client, store: Any) -> None:
     file = FileFactory(store=store, name="a.txt")
     publish(file, "text")
-    assert "told from the content" in page(client, "rag_file_change", file.pk)
+    assert "auto-detected" in page(client, "rag_file_change", file.pk)
     values = {**form(file), "encoding_override": "big5hkscs"}
     said = client.post(at("rag_file_change", file.pk), values, follow=True).content.decode()
     assert "The file is read and indexed again." in said

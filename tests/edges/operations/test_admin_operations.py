@@ -191,7 +191,7 @@ def test_the_first_page_draws_its_charts_itself() -> None:
     assert "http://" not in shown.replace("http://www.w3.org", "")
     assert "<b>x</b>" not in shown
     said = words(shown)
-    for part in ("Queries in 14 days 2", "Without a good hit 0 %", "Never cited: 1"):
+    for part in ("Queries in 14 days 2", "No good match 0 %", "Never cited: 1"):
         assert part in said
     with CaptureQueriesContext(connection) as captured:
         page(client, "index")

@@ -102,7 +102,7 @@ def test_the_analysis_the_context_and_the_times_are_shown(
     assert "analyzed by rules" in text
     assert "The context as a model gets it" in text
     assert "Sick leave needs a certificate." in text
-    for step in ("reading the query", "tidying", "in all"):
+    for step in ("query analysis", "post-processing", "in all"):
         assert step in text
 
 

@@ -78,8 +78,8 @@ def test_each_hit_shows_its_legs_its_page_and_its_words(client: Client, file: An
     pages = pages_text(hit.page_first, hit.page_last)
     assert f"law.txt page {pages} Absence › Illness" in text
     assert f"score {hit.score:.4f}" in text
-    assert f"by meaning #{hit.vector.rank}, {hit.vector.score:.4f}" in text
-    assert f"by words #{hit.lexical.rank}, {hit.lexical.score:.3f}" in text
+    assert f"vector search #{hit.vector.rank}, {hit.vector.score:.4f}" in text
+    assert f"full-text search #{hit.lexical.rank}, {hit.lexical.score:.3f}" in text
     assert "<mark>certificate</mark>" in shown
     for step in ("access", "embedding the query", "database", "in all"):
         assert step in text
@@ -100,7 +100,7 @@ def test_the_store_s_own_settings_are_the_default(client: Client, file: Any) -> 
         1,
     )
     choices = context["form"].fields["mode"].choices
-    assert choices[0] == ("", "as the store: by words")
+    assert choices[0] == ("", "as the store: full-text search")
 
 
 def test_text_of_files_and_questions_is_escaped(client: Client, file: Any) -> None:

@@ -86,7 +86,7 @@ def test_a_chinese_name_gets_a_chinese_slug(editor: Any) -> None:
         ({"embedding_model": "nonsense"}, "embedding_model", "provider:model"),
         ({"embedding_model": "none:such"}, "embedding_model", "provider “none”. Known: "),
         ({"retrieval-mode": "psychic"}, "retrieval", "Search: Select a valid choice"),
-        ({"retrieval-top_k": 0}, "retrieval", "Hits: Ensure this value is greater"),
+        ({"retrieval-top_k": 0}, "retrieval", "Top K: Ensure this value is greater"),
         ({"retrieval-metadata": "[1]"}, "retrieval", "Files with this metadata: Write a JSON"),
         ({"retrieval-vector_weight": 0, "retrieval-bm25_weight": 0}, "retrieval", "both 0"),
     ],
@@ -181,7 +181,7 @@ def test_the_second_of_two_who_save_is_told_what_the_first_one_changed(editor: A
     assert "from “200” to “300”; what you typed" in said["max_tokens_per_chunk"][0]
     assert "from “no” to “yes”, which stands here now" in said["is_public"][0]
     assert "from “–” to “Readers”, which" in said["reader_groups"][0]
-    assert "to “Search: by words”, which" in said["retrieval"][0]
+    assert "to “Search: full-text search”, which" in said["retrieval"][0]
     store.refresh_from_db()
     assert (store.max_tokens_per_chunk, store.display_name) == (300, "")
     # Hers stands where nothing else was typed, so that saving again takes none of it back.
