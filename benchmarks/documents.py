@@ -28,7 +28,8 @@ from benchmarks.office_documents import (
     word_table,
 )
 from benchmarks.record import Report
-from rag.core.documents import Chunk, ChunkRule, ParsedDocument
+from rag.core.documents import Block, Chunk, ChunkRule, ParsedDocument
+from rag.core.errors import RAGError
 from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.citing.locate import locate_quote
@@ -40,6 +41,7 @@ SHARED = Path("../shared")
 STYLES = ("grid", "rows", "heads", "none")
 N_DOCUMENTS, FIRST_SEED = 12, 9100
 HEAD_TEXT, FOOT_TEXT = "Northern Water Works, Handbook of Operation", "Page {page} of {n_pages}"
+TERMINAL, CLOSING = ".!?。！？…:：;；", "”’」』）》】〉〕］\"')]"
 _NOUNS = ["pump", "valve", "filter", "tank", "seal", "gasket", "motor", "sensor", "hose", "meter"]
 _VERBS = ["checks", "cleans", "replaces", "opens", "closes", "lifts", "moves", "signs"]
 
@@ -240,6 +242,32 @@ class Counts:
         extra = {article for article, _ in told} - {article for article, _ in made.values}
         self.n["hidden rows shown"] += len(extra - {"", "Article"})
 
+    def count_prose(self, folder: Path) -> None:
+        """Count the chunks of a folder's samples whose shown text begins amid a sentence."""
+        for path in sorted(folder.glob("*.*")):
+            try:
+                document = parse_document(path, path.name)
+            except RAGError:
+                continue
+            chunks = [*chunk_document(document, ChunkRule(200, 20), self._tokenizer)]
+            for chunk in chunks[1:]:
+                at = chunk.char_start
+                block = next((one for one in document.blocks if one.start <= at < one.end), None)
+                if block is None or block.kind in ("paragraph", "list"):
+                    self.n["prose"] += 1
+                    self.n["prose amid"] += _is_amid_sentence(document, block, at)
+
+
+def _is_amid_sentence(document: ParsedDocument, block: Block | None, at: int) -> bool:
+    """Return whether no sentence ends before ``at`` and no paragraph begins there."""
+    before = document.text[max(0, at - 400) : at]
+    last = before.rstrip().rstrip(CLOSING)[-1:]
+    if not last or last in TERMINAL:
+        return False
+    if block is None:
+        return document.text[at].islower() or "\n\n" not in before[-5:]
+    return document.text[at].islower() or bool(document.text[block.start : at].strip())
+
 
 def _is_verified(sentence: str, chunks: Sequence[Chunk]) -> bool:
     quote = normalize_quote(sentence).text
@@ -277,6 +305,7 @@ def main() -> None:
         counts.count_word(word_table(seed))
         counts.count_sheet(shown_sheet(seed))
         counts.count_code(*fenced_text(seed))
+    counts.count_prose(shared / "samples")
     n = counts.n
     report = Report("documents")
     report.add("rows of PDF tables", n["rows"], is_kept=False)
@@ -298,6 +327,9 @@ def main() -> None:
     report.add("hidden rows shown, workbooks", n["hidden rows shown"], most=0)
     report.add("code blocks that fit a chunk", n["fences"], is_kept=False)
     report.add("code blocks that would fit and are cut", n["fences cut"], most=0)
+    report.add("chunks of prose in the samples", n["prose"], is_kept=False)
+    amid = 100 * n["prose amid"] / max(1, n["prose"])
+    report.add("prose that begins amid a sentence, %", amid, most=3)
     report.save()
 
 

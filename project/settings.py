@@ -235,7 +235,7 @@ RAG: dict[str, Any] = {
         "rag.services.wiring.embeddings",
         "rag.services.wiring.chats",
         "rag.stages.parse.builtin",
-        "rag.stages.chunking.chunk",
+        "rag.stages.chunking.splitters",
         "agents.tools",
         *env.list("RAG_PLUGINS", default=[]),
     ),

@@ -132,8 +132,8 @@ class Chunk:
 
     ``own_start`` is where the part that no earlier chunk holds begins; ``page_first`` and
     ``page_last`` are None where the format has no pages. ``context`` is text from elsewhere in the
-    document that the span needs to be understood, such as a table's header row: it is embedded and
-    indexed with the chunk, but is no part of it.
+    document that the span needs to be understood, such as a table's header row or a list's lead: it
+    is embedded and indexed with the chunk, but is no part of it.
     """
 
     ordinal: int

@@ -41,7 +41,8 @@ class Hit:
     ``file_name`` is what people call the place it came from. What is no chunk of ours has no
     ``chunk_id``, ``file_id`` and span, may have an ``external_id`` where it came from, and its
     row or item as JSON-safe ``data``. ``score`` None: the source does not rank. ``table_header`` is
-    the header of a table that the text goes on with, which stands in an earlier chunk.
+    what the text goes on with and stands in an earlier chunk: a table's header, a list's lead, a
+    title.
     """
 
     text: str

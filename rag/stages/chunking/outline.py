@@ -8,12 +8,24 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from rag.core.documents import Block, ParsedDocument
+from rag.stages.text.sentences import sentence_ends
 
 _MAX_TITLE = 200
 _ROW = re.compile(r"[^\n\f]+")
 _ROW_END = re.compile(r"[\n\f]\s*$")
 _MAX_GAP = 20
 _MAX_INDENT = 200
+# A list's items may follow its lead, and a table its caption, behind a blank line.
+_MAX_BREAKS = 3
+_MAX_LEAD, _MAX_CAPTION, _MAX_LIST = 400, 300, 4000
+_COLONS = (":", "：")
+_ITEM = re.compile(
+    r"[ \t]*(?:[-*+•●·■◦▪–][ \t]*"
+    r"|[（(]?(?:\d{1,3}|[a-z]|[ivx]{2,4}|[一二三四五六七八九十]{1,3})(?:[)）、][ \t]*|\.[ \t]+))\S"
+)
+_CAPTION = re.compile(
+    r"[ \t#*]*(?:(?:Table|Tab\.|Exhibit)\s*[\dA-Z]|附?表\s*[\d一二三四五六七八九十A-Z])"
+)
 # A title page or line before the first heading says too little to stand alone.
 _MAX_PREFACE = 80
 
@@ -131,6 +143,88 @@ class Outline:
         for row in islice(_ROW.finditer(self._text, table.start, table.end), max(1, table.level)):
             end = row.end()
         return table.start, end
+
+    def is_lead_end(self, position: int) -> bool:
+        """Return whether a list stands behind its lead there, or a table beside its caption."""
+        text, size = self._text, len(self._text)
+        last = position
+        while last > 0 and text[last - 1].isspace():
+            last -= 1
+        start, end = text.rfind("\n", 0, last) + 1, text.find("\n", last)
+        end = size if end < 0 else end
+        if position < end - 1 or end == size:
+            # Amid a line: the table comes behind the whole caption.
+            return self._is_caption(start, end) and self._is_table_next(end)
+        if text[last - 1 : last] in _COLONS and self._is_enumerated(last, position):
+            return True
+        if self._is_table_next(last):
+            return self._is_caption(start, last)
+        table = self.table_at(max(0, last - 1))
+        if table is None:
+            return False
+        end = text.find("\n", position)
+        end = size if end < 0 else end
+        return self._is_caption(position, end) and not self._is_table_next(end)
+
+    def _is_caption(self, start: int, end: int) -> bool:
+        return end - start <= _MAX_CAPTION and bool(_CAPTION.match(self._text, start, end))
+
+    def _is_table_next(self, position: int) -> bool:
+        start = self._next(position)
+        table = self.table_at(start)
+        return table is not None and table.start >= position
+
+    def _is_enumerated(self, last: int, position: int) -> bool:
+        if self._text.count("\n", last, position) > _MAX_BREAKS:
+            return False
+        block = _last(self._blocks, position)
+        is_next = block is not None and block.start >= last and block.kind in ("list", "table")
+        return is_next or bool(_ITEM.match(self._text, position))
+
+    def _next(self, position: int) -> int:
+        low = position
+        while position < len(self._text) and self._text[position].isspace():
+            position += 1
+        is_near = self._text.count("\n", low, position) <= _MAX_BREAKS
+        return position if is_near else low
+
+    def carried_at(self, position: int, low: int) -> tuple[int, int]:
+        """Return the span of what the text there goes on with, from ``low`` on; empty for none.
+
+        That is a table's header, or the sentence that leads to a list.
+        """
+        table = self.table_at(position)
+        if table is not None:
+            start, end = self.header(table)
+            return (start, end) if position >= end else (position, position)
+        first = self._list_start(position, low)
+        last = first
+        while last > low and self._text[last - 1].isspace():
+            last -= 1
+        if first >= position or self._text[last - 1 : last] not in _COLONS:
+            return position, position
+        start = begin = max(low, last - _MAX_LEAD)
+        for end in sentence_ends(self._text, begin, last):
+            if end < last:
+                start = end
+        return start, last
+
+    def _list_start(self, position: int, low: int) -> int:
+        """Return where the list begins that ``position`` lies in; ``position`` without one."""
+        block = _last(self._blocks, position)
+        if block is not None and block.kind == "list" and block.start < position < block.end:
+            return max(low, block.start)
+        start, at = position, position
+        if not _ITEM.match(self._text, position):
+            return position
+        low = max(low, position - _MAX_LIST)
+        while at > low and (line := self._text.rfind("\n", low, at - 1) + 1) > low:
+            if not self._text[line:at].strip():
+                break
+            if _ITEM.match(self._text, line):
+                start = line
+            at = line
+        return start
 
     def is_in_row(self, position: int) -> bool:
         """Return whether ``position`` parts a table's row."""

@@ -239,6 +239,7 @@ class _English:
     details = "Type: {type}\nName: {name}"
     source = "Source"
     columns = "Columns of the table: {header}"
+    continues = "It goes on from: {header}"
     content = "Content:"
 
 
@@ -254,6 +255,7 @@ class _Chinese(_English):
     details = "类型：{type}\n名称：{name}"
     source = "资料"
     columns = "表格各列：{header}"
+    continues = "接上文：{header}"
     content = "内容："
 
 
@@ -305,7 +307,8 @@ class _Text:
         about = " · ".join(filter(None, (hit.file_name, place)))
         if self.type == "summary":
             return f"- [{number}] doc_{number:02d} {about}{self.wording.separator}"
-        columns = self.wording.columns.format(header=hit.table_header) if hit.table_header else ""
+        carried = self.wording.columns if _has_columns(hit) else self.wording.continues
+        columns = carried.format(header=hit.table_header) if hit.table_header else ""
         if self.type == "standard":
             head = f"{number}. (doc_{number:02d}) 【{kind}】{about}"
             return f"{head}\n{columns}" if columns else head
@@ -331,6 +334,11 @@ class _Text:
         return template.format(first=hit.page_first, last=hit.page_last)
 
 
+def _has_columns(hit: Hit) -> bool:
+    """Return whether what is carried is a table's header and not the lead of a list or a title."""
+    return "|" in hit.table_header
+
+
 class _Xml:
     title, end, joint, cut, max_tokens = "<documents>", "</documents>", "\n", "", HIT_TOKENS["xml"]
 
@@ -345,7 +353,7 @@ class _Xml:
             "type": hit.content_type,
             "page": "-".join(dict.fromkeys(pages)),
             "section": " › ".join(hit.heading_path),
-            "columns": hit.table_header,
+            "columns" if _has_columns(hit) else "continues": hit.table_header,
             "truncated": "true" if len(shown) < len(hit.text.strip()) else "",
         }
         given = "".join(

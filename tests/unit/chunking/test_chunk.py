@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rag.core.documents import Block, Chunk, ChunkRule, Page, ParsedDocument
 from rag.core.ports import Tokenizer
 from rag.providers.e5.tokenizer import E5Tokenizer
-from rag.stages.chunking.chunk import MAX_CHARS_PER_TOKEN, chunk_document
+from rag.stages.chunking.chunk import chunk_document
+from rag.stages.chunking.pack import MAX_CHARS_PER_TOKEN
 from rag.stages.parse.text.plain import markdown_blocks
 from tests.unit.cutting import byte_level, documents, unigram, word_level
 
@@ -129,11 +130,12 @@ def test_overlap_begins_with_a_sentence_where_one_fits() -> None:
 
 def test_overlap_comes_close_to_what_was_asked() -> None:
     tokenizer = E5Tokenizer()
-    text = "水泵在夜间停止运转而阀门保持开启所以压力缓慢下降直到温度恢复正常" * 60
+    text = "水泵停机。阀门打开。" * 100
     chunks = cut(text, ChunkRule(200, 20), tokenizer)
     overlaps = [tokenizer.count(text[c.char_start : c.own_start]) for c in chunks[1:]]
     assert min(overlaps) >= 15
     assert max(overlaps) <= 20
+    assert {c.char_start - c.own_start for c in cut("水泵在夜间停止运转" * 200)} == {0}
 
 
 def test_chunks_are_filled() -> None:

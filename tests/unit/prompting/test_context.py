@@ -275,3 +275,20 @@ def test_what_fits_whole_is_measured_once() -> None:
     hits = [hit("年假为十天。" * 9, chunk_id=number) for number in range(5)]
     context = build_context(hits, 4000, count)
     assert measured == [*(one.text for one in hits), context.text]
+
+
+@pytest.mark.parametrize(
+    ("carried", "told", "attribute"),
+    [
+        ("| Name | Price |", "Columns of the table: | Name | Price |", "columns="),
+        (
+            "These are needed:",
+            "It goes on from: These are needed:",
+            'continues="These are needed:"',
+        ),
+    ],
+)
+def test_what_a_text_goes_on_from_is_told(carried: str, told: str, attribute: str) -> None:
+    hits = [hit("a seal", table_header=carried)]
+    assert told in build_context(hits, 500, len).text
+    assert attribute in build_context(hits, 500, len, context_type="xml").text

@@ -1,0 +1,5 @@
+"""Splitters of our own: a module each, called as the chunking template that it is."""
+
+from __future__ import annotations
+
+from rag.stages.chunking.splitters import sentences
