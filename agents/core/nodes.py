@@ -129,8 +129,11 @@ class RunLog(Protocol):
     A visit counts from 1: the second time that a cycle leads to a node is its visit 2.
     """
 
-    def recorded(self, node: str, visit: int) -> Mapping[str, Any] | None:
-        """Return the update of a visit that was finished before, or None."""
+    def recorded(self, node: str, visit: int) -> Mapping[str, Any] | Pause | None:
+        """Return the update of a visit that was finished before, or None.
+
+        Of a past that is only looked at, a Pause where it ended.
+        """
 
     def node_run(self, node: str, visit: int) -> NodeRun:
         """Return the context of a visit."""
@@ -141,8 +144,10 @@ class RunLog(Protocol):
     async def finished(self, node: str, visit: int, update: Mapping[str, Any]) -> None:
         """Note what came of a visit: from now on it is never repeated."""
 
-    async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
-        """Note where a run goes on, and on which condition."""
+    async def routed(
+        self, node: str, visit: int, route: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Note where a run goes on; ``tests`` are the conditions with the values asked of."""
 
     async def paused(self, node: str, visit: int, pause: Pause) -> None:
         """Note that a person must decide."""

@@ -101,7 +101,10 @@ class FlowRun(models.Model):
 
 
 class RunEvent(models.Model):
-    """One event of a run; ``record`` is what a continued run takes instead of working again."""
+    """One event of a run; ``record`` is what a continued run takes instead of working again.
+
+    ``trace`` is what only whoever looks into the run wants to know.
+    """
 
     run = models.ForeignKey(
         FlowRun, models.CASCADE, related_name="events", verbose_name=_("run"), db_index=False
@@ -113,6 +116,8 @@ class RunEvent(models.Model):
     data = models.JSONField(_("data"), default=dict)
     # JSON as text: jsonb would sort the keys, and prompts show sources and columns in their order.
     record = models.TextField(null=True, editable=False)
+    # JSON too: prompts as they were sent, and the values that conditions were asked of.
+    trace = models.TextField(null=True, editable=False)
     at = models.DateTimeField(_("at"), auto_now_add=True)
 
     class Meta:

@@ -18,6 +18,7 @@ from agents.core.chat_events import ChatEvent
 from agents.flows.runs.control import cancel_flow, prepare_flow, rerun_flow
 from agents.flows.runs.read import find_readable_run, find_run, run_summary
 from agents.flows.runs.start import RunRequest, create_run
+from agents.flows.runs.trace import visit_trace
 from agents.flows.runs.worker import FlowWorker, run_in_background
 from agents.flows.versions.versions import find_flow, find_version
 from rag.api.http.authentication import require_caller
@@ -82,6 +83,7 @@ class ReplayBody(Schema):
     model_config = ConfigDict(extra="forbid")
 
     from_node: str = Field(max_length=64, description="The first node that runs anew.")
+    visit: int = Field(1, ge=1, description="At which of its visits, where a cycle came back.")
     answers: Literal["fresh", "recorded"] = Field(
         "fresh", description="recorded: models are not asked where the run has their answer."
     )
@@ -110,6 +112,30 @@ class FlowNodeOut(Schema):
     )
     error: dict[str, Any] | None
     variables: dict[str, Any] = {}
+    offset_ms: float | None = Field(None, description="From the start of the run.")
+    costs: dict[str, str] = Field(
+        default_factory=dict, description="By currency, as far as RAG_PRICES names the models."
+    )
+    response_content: str = Field("", description="What the node said, as people are shown it.")
+
+
+class FlowVisitOut(FlowNodeOut):
+    """All that is known of one visit; null what its reader may not see."""
+
+    is_readable: bool
+    is_incomplete: bool = Field(description="Some prompts were not kept: the run told too much.")
+    inputs: dict[str, Any] | None = Field(description="The state that the visit began with.")
+    inputs_missing: dict[str, Any] | None = Field(None, description="Why inputs is null.")
+    outputs: dict[str, Any] | None = Field(description="What it added to the state.")
+    calls: list[dict[str, Any]] = Field(
+        description="Calls of models: messages as sent (n_before of the call before are left out), "
+        "answer, tokens, cost, currency, duration_ms, error."
+    )
+    retrieval: dict[str, Any] | None = Field(
+        description="query, passages with number and score, counts, errors of its sources."
+    )
+    tools: list[dict[str, Any]] = Field(description="tool, arguments, answer or error.")
+    decision: str | None = Field(description="What a person decided.")
 
 
 class FlowRunOut(Schema):
@@ -199,14 +225,14 @@ async def run(request: HttpRequest, name: str, body: RunBody) -> Any:
 async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
     """Run a flow and send its events.
 
-    `run_started` (run, flow, version), `node_started`, `token` (text), `model_answer`, `tool`,
-    `rag_results`, `node_finished`, `route` (targets, condition), `node_failed`, then `paused`
-    (reviews), `done` (answer, outcome, citations, grounding, variables), `error` or `cancelled`;
-    `ping` in between. All but the first and the last name their `node`. What `rag_results`, `tool`
-    and `passages` found is numbered in `passages`: `[n]` in a text of any node is one of them, and
-    `node_finished` has `citations` and `grounding` of its text. The tokens of a node begin anew
-    with its `node_started`; what it answered in the end is the `response_content` of its
-    `node_finished`. Whoever loses the
+    `run_started` (run, flow, version), `node_started`, `token` (text), `model_answer`,
+    `model_failed`, `tool` (with `answer` or `error`), `rag_results`, `node_finished`, `route`
+    (targets, condition), `node_failed`, then `paused` (reviews), `done` (answer, outcome,
+    citations, grounding, variables), `error` or `cancelled`; `ping` in between. All but the first
+    and the last name their `node`. What `rag_results`, `tool` and `passages` found is numbered in
+    `passages`: `[n]` in a text of any node is one of them, and `node_finished` has `citations` and
+    `grounding` of its text. The tokens of a node begin anew with its `node_started`; what it
+    answered in the end is the `response_content` of its `node_finished`. Whoever loses the
     connection asks for the rest below `runs`.
     """
     scope = require_caller(request, "read").scope
@@ -248,6 +274,21 @@ async def events(
     return sse_response(run_events(row.pk, last_event_id(request, after)))
 
 
+@router.get(
+    "/{name}/runs/{key}/visits/{node}/{visit}",
+    response={200: FlowVisitOut, **RUN_PROBLEMS},
+    summary="Look into a node of a run",
+)
+async def visit(request: HttpRequest, name: str, key: str, node: str, visit: int) -> Any:
+    """Return what a node was given, what its models were sent and answered, what was found.
+
+    And by which condition, asked of which values, the run went on. Words are for the run's user.
+    """
+    scope = require_caller(request, "read").scope
+    row = await run_thread_sensitive(_named, name, key, scope)
+    return await run_thread_sensitive(visit_trace, run=row, scope=scope, node=node, visit=visit)
+
+
 @router.post("/{name}/runs/{key}/cancel", response=RUN_RESPONSES, summary="Cancel a run")
 async def cancel(request: HttpRequest, name: str, key: str) -> Any:
     """Stop a run and its models' work; 409 when it has ended."""
@@ -280,7 +321,12 @@ async def replay(request: HttpRequest, name: str, key: str, body: ReplayBody) ->
     scope = require_caller(request, "read").scope
     row = await run_thread_sensitive(_named, name, key, scope)
     again = await run_thread_sensitive(
-        rerun_flow, run=row, scope=scope, from_node=body.from_node, answers=body.answers
+        rerun_flow,
+        run=row,
+        scope=scope,
+        from_node=body.from_node,
+        visit=body.visit,
+        answers=body.answers,
     )
     await run_in_background(run=again)
     return await run_status(again, scope, body.wait_s)

@@ -294,17 +294,38 @@ _MAX_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
+class EdgeTest:
+    """One condition that was asked: its verdict, and the values that it was asked of."""
+
+    condition: str
+    targets: tuple[str, ...]
+    is_true: bool
+    values: Mapping[str, Any]
+    missing: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EdgeChoice:
-    """The edge that was taken; ``missing`` variables and ``mistakes`` made comparisons false."""
+    """The edge that was taken; ``missing`` variables and ``mistakes`` made comparisons false.
+
+    ``tests`` are the conditions that were asked before, this one among them, as JSON.
+    """
 
     targets: tuple[str, ...]
     condition: str
     missing: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
+    tests: tuple[Mapping[str, Any], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        """Return the JSON form, without the values that conditions were asked of."""
+        return {
+            "targets": list(self.targets),
+            "condition": self.condition,
+            "missing": list(self.missing),
+            "mistakes": list(self.mistakes),
+        }
 
 
 def choose_edge(
@@ -320,6 +341,7 @@ def choose_edge(
     missing: dict[str, None] = {}
     mistakes: dict[str, None] = {}
     default: EdgeDefinition | None = None
+    tests: list[Mapping[str, Any]] = []
     for edge in edges:
         text = edge.condition.strip()
         if text == DEFAULT:
@@ -328,10 +350,11 @@ def choose_edge(
         verdict = compile_condition(text).evaluate(values)
         missing.update(dict.fromkeys(verdict.missing))
         mistakes.update(dict.fromkeys(verdict.mistakes))
+        tests += [_test(edge, verdict, values)] if text != ALWAYS else []
         if verdict.is_true:
-            return EdgeChoice(_targets(edge), text, tuple(missing), tuple(mistakes))
+            return EdgeChoice(_targets(edge), text, tuple(missing), tuple(mistakes), tuple(tests))
     if default is not None:
-        return EdgeChoice(_targets(default), DEFAULT, tuple(missing), tuple(mistakes))
+        return EdgeChoice(_targets(default), DEFAULT, tuple(missing), tuple(mistakes), tuple(tests))
     raise InvalidInputError(
         "After “{node}” no condition holds: {conditions}. The values are: {values}.",
         hint="Add an edge with the condition default.",
@@ -339,6 +362,18 @@ def choose_edge(
         conditions="; ".join(edge.condition.strip() for edge in edges),
         values=_shown(edges, values),
     )
+
+
+def _test(
+    edge: EdgeDefinition, verdict: ConditionResult, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    text = edge.condition.strip()
+    names = compile_condition(text).variables
+    asked_of = {name: values[name] for name in names if name in values}
+    told = EdgeTest(
+        text, _targets(edge), verdict.is_true, asked_of, verdict.missing, verdict.mistakes
+    )
+    return asdict(told)
 
 
 def _targets(edge: EdgeDefinition) -> tuple[str, ...]:

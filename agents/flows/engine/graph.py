@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, TypedDict
 
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import START, StateGraph
@@ -26,8 +26,8 @@ from agents.flows.definition.definition import END, Flow, FlowDefinition
 from agents.flows.definition.state import condition_values
 from rag.core.errors import ConfigurationError, LimitError, ProviderTimeoutError, RAGError
 
-# No field of a state can have this name.
-STEP = "#step"
+# The one channel of the graph: of each more the engine asks for its value at every node.
+STANDING = "standing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,24 @@ class FrontierStep:
     paused: tuple[str, ...] = ()
 
 
-def merge_steps(old: FrontierStep | None, new: FrontierStep) -> FrontierStep:
-    if old is None or new.number > old.number:
+def merge_steps(old: FrontierStep, new: FrontierStep) -> FrontierStep:
+    if new.number > old.number:
         return new
     paused = dict.fromkeys((*old.paused, *new.paused))
     return FrontierStep(new.number, tuple(dict.fromkeys((*old.active, *new.active))), tuple(paused))
+
+
+@dataclass(frozen=True, slots=True)
+class RunStanding:
+    """Where a run stands: its state, or what one of several nodes adds to it, and its step."""
+
+    state: Mapping[str, Any]
+    step: FrontierStep
+    is_update: bool = False
+
+
+# Who wants to know what each visit is given: node, visit, state.
+SeenVisit = Callable[[str, int, Mapping[str, Any]], None]
 
 
 @dataclass(slots=True)
@@ -51,6 +64,7 @@ class GraphContext:
     """What one run carries through the graph besides its state."""
 
     log: RunLog
+    seen: SeenVisit | None = None
     visits: Counter[str] = field(default_factory=Counter)
 
 
@@ -61,6 +75,18 @@ class GraphPlan:
     ids: Mapping[str, str]
     reducers: Mapping[str, Any]
     before: Mapping[str, frozenset[str]]
+    visits: dict[str, NodeVisit] = field(default_factory=dict)
+
+    def merge_state(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a state with what a node adds to it."""
+        changed = {key: self.reducers[key](state.get(key), one) for key, one in update.items()}
+        return {**state, **changed}
+
+    def merge(self, old: RunStanding, new: RunStanding) -> RunStanding:
+        """Return where a run stands after one of the nodes of a step."""
+        if not new.is_update:
+            return new
+        return RunStanding(self.merge_state(old.state, new.state), merge_steps(old.step, new.step))
 
 
 class NodeVisit:
@@ -68,42 +94,60 @@ class NodeVisit:
 
     def __init__(self, flow: Flow, name: str, node: Node, plan: GraphPlan) -> None:
         self._flow, self._name, self._node = flow, name, node
-        self._ids, self._reducers, self._before = plan.ids, plan.reducers, plan.before[name]
+        self._plan, self._before = plan, plan.before[name]
         self._edges = [edge for edge in flow.definition.edges if edge.source == name]
 
-    async def run(self, state: dict[str, Any], runtime: Runtime[GraphContext]) -> Command[Any]:
+    async def run(self, given: dict[str, Any], runtime: Runtime[GraphContext]) -> Command[Any]:
         """Return the node's update and where the run goes on."""
         # The engine disassembles this method for every node: the shorter, the faster it compiles.
-        return await self._go(state, runtime.context)
+        return await self._go(given[STANDING], runtime.context)
 
-    async def _go(self, state: dict[str, Any], context: GraphContext) -> Command[Any]:
-        step: FrontierStep = state.pop(STEP)
+    async def _go(self, standing: RunStanding, context: GraphContext) -> Command[Any]:
+        if len(standing.step.active) > 1:
+            return self._command(await self._visited(standing, context))
+        # While nothing else is at work the run goes on here: a step of the engine costs more
+        # than all the rest of a node.
+        visit = self
+        while True:
+            added = await visit._visited(standing, context)
+            state = self._plan.merge_state(standing.state, added.state)
+            standing = RunStanding(state, added.step)
+            if len(standing.step.active) != 1:
+                return self._command(standing)
+            visit = self._plan.visits[standing.step.active[0]]
+
+    async def _visited(self, standing: RunStanding, context: GraphContext) -> RunStanding:
+        """Return what a visit adds to the state, and who is at work after it."""
+        # A node may keep or change what it is given.
+        state, step = dict(standing.state), standing.step
         if self._before.intersection(step.active):
-            return self._command(step, {}, (self._name,))
+            return self._added(step, {}, (self._name,))
         if self._before.intersection(step.paused):
             # It is reached anew once somebody has decided.
-            return self._command(step, {}, ())
+            return self._added(step, {}, ())
         context.visits[self._name] += 1
         if context.visits.total() > self._flow.definition.max_steps:
             raise node_limit_error(self._flow.definition)
         visit = context.visits[self._name]
+        if context.seen:
+            context.seen(self._name, visit, state)
         is_known, update = await self._result(state, context.log, visit)
         if isinstance(update, Pause):
             await context.log.paused(self._name, visit, update)
-            return self._command(step, {}, (), (self._name,))
-        values = condition_values(self._with(state, update))
+            return self._added(step, {}, (), (self._name,))
+        values = condition_values(self._plan.merge_state(state, update))
         route = choose_edge(self._name, self._edges, values)
         if not is_known:
-            await context.log.routed(self._name, visit, route.as_dict())
+            await context.log.routed(self._name, visit, route.as_dict(), route.tests)
         targets = tuple(target for target in route.targets if target != END)
-        return self._command(step, update, targets)
+        return self._added(step, update, targets)
 
     async def _result(
         self, state: Mapping[str, Any], log: RunLog, visit: int
     ) -> tuple[bool, dict[str, Any] | Pause]:
         recorded = log.recorded(self._name, visit)
         if recorded is not None:
-            return True, dict(recorded)
+            return True, recorded if isinstance(recorded, Pause) else dict(recorded)
         await log.started(self._name, visit)
         try:
             found = await self._answer(state, log, visit)
@@ -132,7 +176,7 @@ class NodeVisit:
 
     def _checked(self, update: Mapping[str, Any]) -> dict[str, Any]:
         for key in update:
-            if key not in self._reducers:
+            if key not in self._plan.reducers:
                 raise ConfigurationError(
                     "The node “{name}” writes “{key}”, which the state does not have.",
                     name=self._name,
@@ -140,20 +184,19 @@ class NodeVisit:
                 )
         return to_storable(update)
 
-    def _with(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-        changed = {key: self._reducers[key](state.get(key), one) for key, one in update.items()}
-        return {**state, **changed}
-
-    def _command(
+    def _added(
         self,
         step: FrontierStep,
         update: Mapping[str, Any],
         targets: tuple[str, ...],
         paused: tuple[str, ...] = (),
-    ) -> Command[Any]:
+    ) -> RunStanding:
         following = FrontierStep(step.number + 1, targets, (*step.paused, *paused))
-        goto = [self._ids[target] for target in targets]
-        return Command(update={**update, STEP: following}, goto=goto)
+        return RunStanding(update, following, is_update=True)
+
+    def _command(self, standing: RunStanding) -> Command[Any]:
+        goto = [self._plan.ids[target] for target in standing.step.active]
+        return Command(update={STANDING: standing}, goto=goto)
 
 
 def node_limit_error(flow: FlowDefinition) -> LimitError:
@@ -181,27 +224,31 @@ class FlowGraph:
         self._compiled = compiled
         self._keys = keys
 
-    async def run(self, state: Mapping[str, Any], log: RunLog) -> FlowEnd:
+    async def run(
+        self, state: Mapping[str, Any], log: RunLog, seen: SeenVisit | None = None
+    ) -> FlowEnd:
         """Run from the entry; visits that ``log`` has recorded are not repeated.
+
+        ``seen`` is told what each visit is given.
 
         Raises LimitError after ``max_steps`` nodes and what nodes raise.
         """
         definition = self.flow.definition
         empty: dict[str, Any] = {key: {} for key in self._keys}
-        step = {STEP: FrontierStep(0, (definition.entry_node,))}
+        step = FrontierStep(0, (definition.entry_node,))
         try:
             # What the environment says about tracing must not send a state to anybody.
             with tracing_context(enabled=False):
                 end = await self._compiled.ainvoke(
-                    {**empty, **state, **step},
+                    {STANDING: RunStanding({**empty, **state}, step)},
                     {"recursion_limit": definition.max_steps + 2},
-                    context=GraphContext(log),
+                    context=GraphContext(log, seen),
                 )
         except GraphRecursionError:
             # Nodes are counted one by one; this is the engine's own bound behind that.
             raise node_limit_error(definition) from None
-        paused = cast(FrontierStep, end[STEP]).paused
-        return FlowEnd({key: end[key] for key in end if key != STEP}, paused)
+        standing: RunStanding = end[STANDING]
+        return FlowEnd(dict(standing.state), standing.step.paused)
 
 
 class GraphBuilder:
@@ -218,16 +265,14 @@ class GraphBuilder:
     def build(self) -> FlowGraph:
         """Return the graph; raise UnknownNameError for a type of node that is not there."""
         reducers = {**REDUCERS, **dict.fromkeys(self._keys, merge_results)}
-        # Any, so that the engine makes up no first values.
-        fields: dict[str, Any] = {
-            name: Annotated[Any, reducer] for name, reducer in reducers.items()
-        }
-        fields[STEP] = Annotated[Any, merge_steps]
-        schema = TypedDict("State", fields, total=False)  # type: ignore[misc]
-        graph: Any = StateGraph(schema, context_schema=GraphContext)
         plan = GraphPlan(self._ids, reducers, strict_ancestors_of(self._flow.definition))
+        # Any, so that the engine makes up no first value.
+        fields: dict[str, Any] = {STANDING: Annotated[Any, plan.merge]}
+        schema = TypedDict("State", fields)  # type: ignore[misc]
+        graph: Any = StateGraph(schema, context_schema=GraphContext)
         for node in self._flow.definition.nodes:
             visit = NodeVisit(self._flow, node.name, node_type(node.type)(), plan)
+            plan.visits[node.name] = visit
             graph.add_node(self._ids[node.name], visit.run)
         graph.add_edge(START, self._ids[self._flow.definition.entry_node])
         return FlowGraph(self._flow, graph.compile(), self._keys)

@@ -95,6 +95,9 @@ class Toolbox:
                 raise
             # A model can mend wrong arguments, or answer without the tool.
             result = {"error": str(error)}
+            await self._run.emit(
+                "tool", {"tool": name, "arguments": asked.arguments, "error": error.as_dict()}
+            )
         text = json.dumps(result, ensure_ascii=False)
         return f"{name}: {text[:MAX_RESULT_CHARACTERS]}{self._cited_as(name, result)}"
 
@@ -127,7 +130,11 @@ class Toolbox:
         self.found[source.name] = [*self.found.get(source.name, []), *results]
         passages = self._run.passages.number(hits_of(source.name, results, outcome.hits))
         event = {"tool": source.name, "arguments": {"query": text}, "answer": {"results": results}}
-        await self._run.emit("tool", {**event, "passages": serialize_sources(passages)})
+        more = {
+            "duration_ms": round(outcome.duration_ms, 1),
+            "passages": serialize_sources(passages),
+        }
+        await self._run.emit("tool", {**event, **more})
         return {"results": results}
 
 

@@ -112,9 +112,11 @@ _COPIED = (
 
 
 def rerun_flow(
-    *, run: models.FlowRun, scope: Scope, from_node: str, answers: str = "fresh"
+    *, run: models.FlowRun, scope: Scope, from_node: str, visit: int = 1, answers: str = "fresh"
 ) -> models.FlowRun:
     """Return a new run, to be continued, that has done what ``run`` had before ``from_node``.
+
+    Before its first visit, or the one that ``visit`` says.
 
     ``answers`` recorded: models are not asked again where ``run`` has their answer, and reviews
     not decided again. The new run acts for the user of the old one, on the budget of who asks.
@@ -122,7 +124,8 @@ def rerun_flow(
     check_may_control(run=run, scope=scope)
     if answers not in ("fresh", "recorded"):
         raise UnknownNameError("kind of answers", answers, ("fresh", "recorded"))
-    first = run.events.filter(kind="node_started", node=from_node).order_by("seq").first()
+    begun = run.events.filter(kind="node_started", node=from_node, visit=visit)
+    first = begun.order_by("seq").first()
     if first is None:
         known = run.events.filter(kind="node_started").values_list("node", flat=True)
         raise UnknownNameError("node of the run", from_node, set(known))

@@ -17,12 +17,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django.db import Error, IntegrityError, transaction
+from django.db.models import Sum
+from django.db.models.functions import Length
 from django.utils import timezone
 
 from agents import models
 from agents.core.chat_events import FlowEvent
 from agents.core.cited_answers import RunPassages, verdicts_of
 from agents.core.nodes import Pause
+from agents.core.run_traces import MAX_RUN_TRACE, cut_trace
 from agents.core.state import pack_update, to_storable, unpack_update
 from agents.flows.definition.state import last_turn
 from agents.flows.runs.node_context import FlowNodeContext
@@ -130,10 +133,14 @@ class RunEventLog(EventLog[FlowEvent]):
         self.reviews: list[dict[str, Any]] = []
         self.n_steps, self.input_tokens, self.output_tokens = 0, 0, 0
         self._began: dict[_Visit, float] = {}
+        self._n_traced = 0
 
     def load(self) -> None:
         """Read what the run has done; a replay of recorded answers reads its original's too."""
-        rows = list(self.run.events.order_by("seq"))
+        rows = list(self.run.events.order_by("seq").defer("trace"))
+        if rows:
+            traced = self.run.events.aggregate(n=Sum(Length("trace")))
+            self._n_traced = traced["n"] or 0
         self.start_after(rows[-1].seq if rows else 0)
         for row in rows:
             self._remember(row)
@@ -154,24 +161,37 @@ class RunEventLog(EventLog[FlowEvent]):
         *,
         data: Mapping[str, Any] | None = None,
         record: Mapping[str, Any] | None = None,
-        guard: Guard = None,
+        trace: Mapping[str, Any] | None = None,
     ) -> None:
         """Store an event and publish it; ``data`` is public JSON, ``record`` for the log alone.
 
-        ``guard`` is called in the same transaction; when it returns False there is no event.
+        ``trace`` is cut to its bounds, and left out when the run has told too much already.
         """
-        row = models.RunEvent(
+        row = self._row(kind, node, visit, data or {})
+        if record is not None:
+            row.record = json.dumps(pack_update(to_storable(record)), ensure_ascii=False)
+        if trace is not None and self._n_traced < MAX_RUN_TRACE:
+            row.trace = json.dumps(to_storable(cut_trace(trace)), ensure_ascii=False)
+            self._n_traced += len(row.trace)
+        # A write that was begun ends, or its number would be given twice.
+        await asyncio.shield(self._store(row, None))
+
+    async def append_last(self, kind: str, data: Mapping[str, Any], guard: Guard) -> None:
+        """Store and publish the event of an outcome, which ``guard`` writes.
+
+        It is called in the same transaction; when it returns False there is no event.
+        """
+        await asyncio.shield(self._store(self._row(kind, "", 0, data), guard))
+
+    def _row(self, kind: str, node: str, visit: int, data: Mapping[str, Any]) -> models.RunEvent:
+        return models.RunEvent(
             run=self.run,
             kind=kind,
             node=node,
             visit=visit,
-            data=to_storable(data or {}),
+            data=to_storable(data),
             at=timezone.now(),
         )
-        if record is not None:
-            row.record = json.dumps(pack_update(to_storable(record)), ensure_ascii=False)
-        # A write that was begun ends, or its number would be given twice.
-        await asyncio.shield(self._store(row, guard))
 
     async def _store(self, row: models.RunEvent, guard: Guard) -> None:
         async with self.lock:
@@ -229,9 +249,12 @@ class RunEventLog(EventLog[FlowEvent]):
             data |= {"response_content": told.pop("answer"), **told}
         await self.append("node_finished", node, visit, data=data, record=update)
 
-    async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
-        """Store which edge was taken."""
-        await self.append("route", node, visit, data=route)
+    async def routed(
+        self, node: str, visit: int, route: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Store which edge was taken, and why."""
+        trace = {"tests": list(tests)} if tests else None
+        await self.append("route", node, visit, data=route, trace=trace)
 
     async def paused(self, node: str, visit: int, pause: Pause) -> None:
         """Keep what must be decided for the end of this leg, when the whole run stands still."""
@@ -290,8 +313,8 @@ def stored_run_events(run_id: int, after: int) -> tuple[bool, list[FlowEvent]]:
     """
     # First the status: what is read after it is complete if the run had ended.
     is_running = models.FlowRun.objects.filter(pk=run_id, status=RUNNING).exists()
-    rows = models.RunEvent.objects.filter(run_id=run_id, seq__gt=after).order_by("seq")
-    events = [row.event for row in rows]
+    rows = models.RunEvent.objects.filter(run_id=run_id, seq__gt=after).defer("record", "trace")
+    events = [row.event for row in rows.order_by("seq")]
     if not events:
         return is_running, events
     run = models.FlowRun.objects.select_related("user").get(pk=run_id)

@@ -21,13 +21,13 @@ from agents.flows.definition.source_results import tool_hits
 from agents.flows.definition.state import node_outputs
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import ProviderTimeoutError
+from rag.core.errors import ProviderTimeoutError, RAGError
 from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.rag_node import RAGNodeData
 from rag.core.tools import ToolSpec, call_tool, spec_of
-from rag.core.types import ChatReply
+from rag.core.types import ChatReply, Message
 from rag.services.answers import RagNodeRequest, find_rag_node, run_rag_node
 from rag.services.plugins import make_plugin
 from rag.services.search import cache_region
@@ -170,6 +170,10 @@ def _shown(parts: Iterable[Part]) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
+def _ms_since(started: float) -> float:
+    return round((time.monotonic() - started) * 1e3, 1)
+
+
 _PUBLIC = ("model", "input_tokens", "output_tokens", "notice")
 
 
@@ -182,6 +186,8 @@ class FlowNodeContext:
         self.decision = log.decisions.get((node, visit))
         self.passages = log.passages
         self._log, self._visit, self._model, self._n_asked = log, visit, log.run.model, 0
+        # What the last call of this visit was sent: of the next one only what is new is kept.
+        self._sent: list[Message] = []
 
     def count_tokens(self, text: str) -> int:
         """Return the number of o200k tokens."""
@@ -200,6 +206,7 @@ class FlowNodeContext:
     ) -> ChatReply:
         """Return the answer, told piece by piece; one that this visit has had is not asked for."""
         known = self._log.answers[self.node, self._visit]
+        trace = self._trace(request)
         self._n_asked += 1
         if self._n_asked <= len(known):
             reply = ChatReply(**known[self._n_asked - 1])
@@ -209,11 +216,28 @@ class FlowNodeContext:
             return reply
         started = time.monotonic()
         try:
+            reply = await self._reply(name, request, writer)
+        except RAGError as error:
+            data = {"error": error.as_dict(), "duration_ms": _ms_since(started)}
+            await self._log.append("model_failed", self.node, self._visit, data=data, trace=trace)
+            raise
+        record = asdict(reply)
+        data = {key: record[key] for key in _PUBLIC}
+        data["duration_ms"] = _ms_since(started)
+        await self._log.append(
+            "model_answer", self.node, self._visit, data=data, record=record, trace=trace
+        )
+        return reply
+
+    async def _reply(
+        self, name: str, request: ChatRequest, writer: AnswerWriter | None
+    ) -> ChatReply:
+        try:
             async with asyncio.timeout(request.timeout_s):
                 model = await run_blocking(
                     chat_for, scope=self.scope, kind="flow", model=self._model or name
                 )
-                reply = await stream_reply(model, request, self._emit_token, writer)
+                return await stream_reply(model, request, self._emit_token, writer)
         except TimeoutError:
             raise ProviderTimeoutError(
                 "The model of “{node}” did not answer within {timeout_s} s.",
@@ -221,11 +245,23 @@ class FlowNodeContext:
                 node=self.node,
                 timeout_s=f"{request.timeout_s:g}",
             ) from None
-        record = asdict(reply)
-        data = {key: record[key] for key in _PUBLIC}
-        data["duration_ms"] = round((time.monotonic() - started) * 1e3, 1)
-        await self._log.append("model_answer", self.node, self._visit, data=data, record=record)
-        return reply
+
+    def _trace(self, request: ChatRequest) -> dict[str, Any]:
+        """Return what a model is sent, without what the call before was sent too."""
+        n_before = 0
+        for before, now in zip(self._sent, request.messages, strict=False):
+            if before != now:
+                break
+            n_before += 1
+        self._sent = list(request.messages)
+        new = request.messages[n_before:]
+        return {
+            "messages": [{"role": one.role, "content": one.content} for one in new],
+            "n_before": n_before,
+            "temperature": request.temperature,
+            "max_tokens": request.max_tokens,
+            "options": dict(request.options),
+        }
 
     async def ask_sources(self, asked: SourceQueries) -> list[SourceOutcome]:
         """Return one outcome per call, asked on other threads."""
@@ -241,7 +277,7 @@ class FlowNodeContext:
         output = await run_external(
             answer_from_files, asked=asked, scope=self.scope, deadline=self.deadline
         )
-        data = {"mode": output["mode"], "duration_ms": round((time.monotonic() - started) * 1e3, 1)}
+        data = {"mode": output["mode"], "duration_ms": _ms_since(started)}
         await self._log.append(
             "model_answer", self.node, self._visit, data=data, record={"output": output}
         )
@@ -262,10 +298,12 @@ class FlowNodeContext:
             tool, ports = make_plugin(kind="tool", name=name), SourceContext()
             return call_tool(tool, arguments, scope=self.scope, deadline=self.deadline, ports=ports)
 
+        started = time.monotonic()
         answer = await run_external(call)
+        spent_ms = _ms_since(started)
         passages = serialize_sources(self.passages.number(tool_hits(name, answer)))
         event = {"tool": name, "arguments": dict(arguments), "answer": answer}
-        await self.emit("tool", {**event, "passages": passages})
+        await self.emit("tool", {**event, "duration_ms": spent_ms, "passages": passages})
         return answer
 
     def keep_verdicts(self, answer: VerifiedAnswer) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from agents import models
 from agents.flows.definition.state import last_turn
 from agents.flows.runs.redact import RunRedactor, redact_hits, redactor_of, redactors_of
+from agents.flows.runs.visits import run_visits
 from agents.runtime.scopes import check_may_control, is_uuid, may_read_run, run_scope
 from rag.core.access import Scope, may_edit
 from rag.core.errors import NotFoundError
@@ -53,15 +54,6 @@ def flow_runs(*, flow: models.Flow) -> models.run.FlowRunQuerySet:
 
 
 _STATUS = models.FlowRun.Status
-_KINDS = (
-    "node_started",
-    "model_answer",
-    "rag_results",
-    "tool",
-    "node_finished",
-    "node_failed",
-    "route",
-)
 # What stands in the run's own words: for its user alone.
 _PRIVATE = (
     "message",
@@ -85,7 +77,7 @@ def run_summary(*, run: models.FlowRun, scope: Scope, is_whole: bool = False) ->
         kept = gone.state(run.state)
         shown = redact_hits(values=[kept], scope=run_scope(run=run))[0]
         summary["state"] = shown if is_theirs else None
-    return {**summary, "nodes": _nodes(run, is_theirs, gone)}
+    return {**summary, "nodes": run_visits(run=run, is_theirs=is_theirs, gone=gone)}
 
 
 def run_summaries(*, runs: Sequence[models.FlowRun], scope: Scope) -> list[dict[str, Any]]:
@@ -129,62 +121,3 @@ def _summary(run: models.FlowRun, is_theirs: bool, gone: RunRedactor) -> dict[st
         "duration_ms": None if spent is None else round(spent.total_seconds() * 1e3, 1),
     }
     return summary if is_theirs else {**summary, **dict.fromkeys(_PRIVATE)}
-
-
-def _nodes(run: models.FlowRun, is_theirs: bool, gone: RunRedactor) -> list[dict[str, Any]]:
-    """Return one entry per visit, in the order in which they began."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for row in run.events.filter(kind__in=_KINDS).order_by("seq"):
-        entry = found.setdefault(
-            (row.node, row.visit),
-            {
-                "node": row.node,
-                "visit": row.visit,
-                "status": "running",
-                "started_at": None,
-                "duration_ms": None,
-                "input_tokens": 0,
-                "output_tokens": 0,
-                "models": [],
-                "n_tools": 0,
-                "n_results": None,
-                "source_errors": {},
-                "source_faults": {},
-                "route": None,
-                "error": None,
-            },
-        )
-        _add(entry, row.kind, row.data, row.at.isoformat())
-        if row.kind == "node_finished" and is_theirs:
-            entry["variables"] = gone.value(row.data.get("variables") or {})
-        if row.kind == "node_failed":
-            entry["error"] = run.error
-    waiting = {(one["node"], one["visit"]) for one in run.reviews}
-    for key, entry in found.items():
-        if entry["status"] == "running" and key in waiting:
-            entry["status"] = "waiting"
-        elif entry["status"] == "running" and run.ended_at is not None:
-            entry["status"] = "ended"
-    return list(found.values())
-
-
-def _add(entry: dict[str, Any], kind: str, data: Mapping[str, Any], at: str) -> None:
-    if kind == "node_started":
-        entry |= {"status": "running", "started_at": at, "error": None}
-    elif kind == "model_answer":
-        entry["input_tokens"] += data.get("input_tokens") or 0
-        entry["output_tokens"] += data.get("output_tokens") or 0
-        if data.get("model") and data["model"] not in entry["models"]:
-            entry["models"].append(data["model"])
-    elif kind == "tool":
-        entry["n_tools"] += 1
-    elif kind == "rag_results":
-        entry["n_results"] = sum((data.get("counts") or {}).values())
-        entry["source_errors"] = data.get("errors") or {}
-        entry["source_faults"] = data.get("faults") or {}
-    elif kind == "route":
-        entry["route"] = dict(data)
-    elif kind == "node_finished":
-        entry |= {"status": "done", "duration_ms": data.get("duration_ms")}
-    elif kind == "node_failed":
-        entry |= {"status": "failed", "duration_ms": data.get("duration_ms")}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -42,6 +42,7 @@ class RunRedactor:
         ids = {pk for one in passages for pk in hit_chunk_ids(one)}
         lost = [one for one in passages if not readable.issuperset(hit_chunk_ids(one))]
         self.gone = frozenset(one["doc_id"] for one in lost)
+        self._left = [one for one in passages if one["doc_id"] not in self.gone]
         self._chunks = frozenset(ids - readable)
         self._own, self._given = frozenset(own), passages
         self._texts = [str(one.get("content") or "").casefold() for one in lost]
@@ -117,6 +118,7 @@ class RunRedactor:
             left["variables"] = self.value(left.get("variables") or {})
         if kind == "tool":
             left["arguments"] = self.value(left.get("arguments"))
+            left["error"] = self.value(left.get("error"))
         if kind == "paused":
             left["reviews"] = self.reviews(left.get("reviews") or [])
         return left
@@ -140,6 +142,37 @@ class RunRedactor:
         elif kind == "node_finished":
             packed = {name: self.state(one) for name, one in packed.items()}
         return json.dumps(packed, ensure_ascii=False)
+
+    def trace(self, trace: Mapping[str, Any], authored: Mapping[str, str]) -> dict[str, Any]:
+        """Return what a model was sent, or conditions were asked of, without what is gone.
+
+        ``authored`` are the prompts of the flow, whose lines stay.
+        """
+        if not self.gone:
+            return dict(trace)
+        left = dict(trace)
+        if "messages" in left:
+            lines = {line.strip() for text in authored.values() for line in text.splitlines()}
+            left["messages"] = [
+                {**one, "content": self._sent(one, lines)} for one in left["messages"]
+            ]
+        if "tests" in left:
+            left["tests"] = [{**one, "values": self.value(one["values"])} for one in left["tests"]]
+        return left
+
+    def _sent(self, turn: Mapping[str, Any], authored: Collection[str]) -> str:
+        """Return a turn of a request; of a prompt, lines of authors, persons and what is left."""
+        text = str(turn.get("content") or "")
+        if turn.get("role") == "assistant":
+            return self.text(text)
+        known = [*self._own, *(str(one.get("content") or "") for one in self._left)]
+        kept: list[str] = []
+        for line in text.splitlines():
+            bare = line.strip()
+            is_left = bare in authored or any(bare in one for one in known)
+            if is_left or kept[-1:] != [GONE]:
+                kept.append(line if is_left else GONE)
+        return "\n".join(kept)
 
     def hits(self, value: Any) -> Any:
         """Return JSON in which hits of chunks that are gone are empty."""
@@ -237,9 +270,12 @@ def _redact_stored(run: models.FlowRun, redactor: RunRedactor) -> None:
         row.data = redactor.event(row.kind, row.data)
         if row.record is not None:
             row.record = redactor.record(row.kind, row.record)
+        if row.trace is not None:
+            trace = redactor.trace(json.loads(row.trace), run.version.prompts)
+            row.trace = json.dumps(trace, ensure_ascii=False)
     with transaction.atomic():
         run.save(update_fields=_CHANGED)
-        models.RunEvent.objects.bulk_update(rows, ("data", "record"), batch_size=BATCH)
+        models.RunEvent.objects.bulk_update(rows, ("data", "record", "trace"), batch_size=BATCH)
 
 
 def _without_chunk(one: Mapping[str, Any]) -> dict[str, Any]:

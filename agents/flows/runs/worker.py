@@ -148,7 +148,7 @@ class FlowWorker(Worker[FlowEvent]):
             answer = to_storable(self.log.answer(values["state"]))
             row |= answer
             data = {**answer, "variables": values["state"].get("edges_var") or {}}
-        await self.log.append(kind, data=data, guard=partial(close_lease, self.run, row))
+        await self.log.append_last(kind, data, partial(close_lease, self.run, row))
 
 
 async def run_in_background(*, run: models.FlowRun) -> None:

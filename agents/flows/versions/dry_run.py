@@ -10,7 +10,7 @@ error (a part of it).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -192,7 +192,9 @@ class DryRunLog:
         """Keep what templates may ask for."""
         self.updates[node, visit] = dict(update)
 
-    async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
+    async def routed(
+        self, node: str, visit: int, route: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Keep nothing."""
 
     async def paused(self, node: str, visit: int, pause: Pause) -> None:

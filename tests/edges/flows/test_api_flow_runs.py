@@ -230,3 +230,14 @@ def test_a_key_to_read_runs_flows_and_decides_nothing(flow_desk: FlowDesk) -> No
     told = ok(reader.send("post", "/api/flows/desk/run", {"message": "danger"}))
     error_of(reader.send("post", flow_desk.path(told, "/resume"), {"decision": "send"}), 403)
     error_of(reader.send("post", "/api/flows/desk/rollback", {}), 403)
+
+
+def test_a_node_of_a_run_is_looked_into(flow_desk: FlowDesk) -> None:
+    told = flow_desk.run("which way?", given={"region": "north"})
+    seen = ok(flow_desk.client().get(flow_desk.path(told, "/visits/judge/1")))
+    assert (
+        seen["inputs"]["message"] == "which way?" and seen["inputs"]["given"]["region"] == "north"
+    )
+    assert "Judge the risk as JSON" in seen["calls"][0]["messages"][0]["content"]
+    assert seen["route"]["tests"][0]["values"] == {"risk": "low"}
+    error_of(flow_desk.client().get(flow_desk.path(told, "/visits/judge/2")), 404)

@@ -87,7 +87,7 @@ class Log:
     async def finished(self, node: str, visit: int, update: Mapping[str, Any]) -> None:
         self.updates[node, visit] = update
 
-    async def routed(self, node: str, visit: int, route: Mapping[str, Any]) -> None:
+    async def routed(self, node: str, visit: int, route: Mapping[str, Any], tests: Any) -> None:
         self.routes.append((node, route["condition"], route["targets"]))
 
     async def paused(self, node: str, visit: int, pause: Pause) -> None:
