@@ -1,8 +1,12 @@
-"""NinjaAPIs: the actions of ``/api/`` and OpenAI's protocol at ``/v1/``, one error map for both."""
+"""NinjaAPIs: the actions of ``/api/`` and OpenAI's protocol at ``/v1/``, one error map for both.
+
+What the two and the resources describe together is ``project.openapi``.
+"""
 
 from __future__ import annotations
 
 from ninja import NinjaAPI
+from ninja.operation import Operation
 
 from agents.api.chat.chat import quotes_router, trace_router
 from agents.api.chat.chat import router as agents_router
@@ -17,14 +21,22 @@ from rag.api.operations.reindex import router as reindex_router
 from rag.api.operations.usage import router as usage_router
 from rag.api.retrieval.rag import router as rag_router
 
-api = NinjaAPI(
-    title="Citable: retrieval",
+
+class DescribedAPI(NinjaAPI):
+    """A NinjaAPI whose operations are named for generated clients: tag and function."""
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        """Return such as ``rag_answer_question``."""
+        tag = (operation.tags or ["api"])[0].replace(" ", "_")
+        return f"{tag}_{operation.view_func.__name__}"
+
+
+api = DescribedAPI(
     version="1",
-    description="Search, context and answers. Stores, files and chunks: /api/schema.json.",
     auth=[KeyAuth(), CookieAuth()],
     parser=BodyParser(),
     docs_url=None,
-    openapi_url="/openapi.json",
+    openapi_url=None,
 )
 api.add_router("/rag", rag_router)
 api.add_router("/rag", file_search_router)
@@ -38,15 +50,26 @@ api.add_router("/usage", usage_router)
 
 install_error_map(api, render_failure)
 
-openai_api = NinjaAPI(
-    title="Citable: OpenAI's protocol",
+openai_api = DescribedAPI(
     version="1",
-    description="Agents as chat models, and the installation's embedding models.",
     urls_namespace="openai",
     auth=KeyAuth(),
     parser=BodyParser(),
     docs_url=None,
-    openapi_url="/openapi.json",
+    openapi_url=None,
 )
 openai_api.add_router("", openai_router)
 install_error_map(openai_api, render_failure)
+
+
+def _answer_head(*apis: NinjaAPI) -> None:
+    """Let HEAD be asked wherever GET is; the server sends no body then."""
+    for one in apis:
+        for _, router in one._routers:
+            for view in router.path_operations.values():
+                for operation in view.operations:
+                    if operation.methods == ["GET"]:
+                        operation.methods = ["GET", "HEAD"]
+
+
+_answer_head(api, openai_api)

@@ -66,8 +66,8 @@ class Environment(environ.Env):  # type: ignore[misc]
             _refuse(name, f"“{value}” is no time zone, such as Asia/Shanghai")
 
     def table(self, name: str) -> dict[str, Any]:
-        """Return a JSON object, by default an empty one."""
-        value = self.json(name, default={})
+        """Return a JSON object; an empty one where nothing is set, or nothing but blanks."""
+        value = self.json(name, default={}) if self.str(name, default="").strip() else {}
         if not isinstance(value, dict):
             _refuse(name, "it is not a JSON object")
         return value

@@ -64,6 +64,10 @@ def _first(body: bytes, receive: Receive) -> Receive:
 
 
 async def _admitted(request: ASGIRequest) -> Caller | HttpResponse:
+    if request.method == "OPTIONS":
+        told = HttpResponse(status=204)
+        told["Allow"] = "OPTIONS, POST"
+        return told
     if request.method != "POST":
         # There is no stream to open and no session to end.
         refusal = render_json(map_status(request, 405))

@@ -21,9 +21,10 @@ from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import DisallowedHost
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
+from django.middleware.gzip import GZipMiddleware
 from django.middleware.locale import LocaleMiddleware
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
@@ -39,6 +40,9 @@ from rag.services.access import RateLimit
 HEADER = "X-Request-ID"
 _ID = re.compile(r"[\w.-]{8,64}")
 # Who asks often and only for a sign of life.
+_ENDS_IN_SLASH = re.compile(r"/(?:admin|i18n|static|accounts)/|/(?:api/|v1/)?$")
+# Bytes; less is packed in a millisecond or two.
+_LARGE = 200_000
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 log = logging.getLogger("project.access")
 
@@ -129,21 +133,21 @@ class _Light(MiddlewareMixin):
         response: HttpResponseBase = early or await after(request)
         if not hasattr(self, "process_response"):
             return response
-        if self.writes(request):
+        if self.waits(request, response):
             response = await sync_to_async(self.process_response)(request, response)
         else:
             response = self.process_response(request, response)
         return response
 
-    def writes(self, request: HttpRequest) -> bool:
-        """Return whether the answer is held up by something to write."""
+    def waits(self, request: HttpRequest, response: HttpResponseBase) -> bool:
+        """Return whether the answer is held up by something to write or to work out."""
         return False
 
 
 class AsyncSessionMiddleware(_Light, SessionMiddleware):
     """Sessions; a changed one is written on a thread."""
 
-    def writes(self, request: HttpRequest) -> bool:
+    def waits(self, request: HttpRequest, response: HttpResponseBase) -> bool:
         """Return whether the session was changed."""
         return bool(request.session.modified)
 
@@ -151,10 +155,10 @@ class AsyncSessionMiddleware(_Light, SessionMiddleware):
 class AsyncMessageMiddleware(_Light, MessageMiddleware):
     """Messages for the next page; those that were read or added are written on a thread."""
 
-    def writes(self, request: HttpRequest) -> bool:
+    def waits(self, request: HttpRequest, response: HttpResponseBase) -> bool:
         """Return whether messages were read or added."""
-        response = request._messages  # type: ignore[attr-defined]
-        return bool(response.used or response.added_new)
+        messages = request._messages  # type: ignore[attr-defined]
+        return bool(messages.used or messages.added_new)
 
 
 class AsyncLocaleMiddleware(_Light, LocaleMiddleware):
@@ -168,6 +172,10 @@ class AsyncCommonMiddleware(_Light, CommonMiddleware):
         self, request: HttpRequest
     ) -> HttpResponseBase | None:
         """Return the answer that refuses a host or leads to another address."""
+        if request.path_info.endswith("/") and not _ENDS_IN_SLASH.match(request.path_info):
+            # Nobody is led elsewhere for it: a redirect would lose the body of a POST.
+            request.path_info = request.path_info.rstrip("/")
+            request.path = request.path.rstrip("/")
         try:
             return super().process_request(request)
         except DisallowedHost as error:
@@ -199,6 +207,31 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # Whit
 async def _awaited(found: Any) -> HttpResponseBase:
     response: HttpResponseBase = await found if isawaitable(found) else found
     return response
+
+
+class JsonCompression(_Light, GZipMiddleware):
+    """Gzip for the JSON of the APIs: never of pages, which hold tokens, nor of streams.
+
+    An attacker who makes a browser ask learns nothing from lengths: keys do not come by
+    themselves, and what a cookie opens here holds no token (BREACH).
+    """
+
+    def waits(self, request: HttpRequest, response: HttpResponseBase) -> bool:
+        """Return whether there is so much that the event loop would stand still."""
+        return self._is_meant(request, response) and len(response.content) > _LARGE  # type: ignore[attr-defined]
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        """Return the answer, packed where the client takes that and it pays."""
+        if not self._is_meant(request, response):
+            return response
+        packed: HttpResponseBase = super().process_response(request, response)
+        return packed
+
+    def _is_meant(self, request: HttpRequest, response: HttpResponseBase) -> bool:
+        kind = response.get("Content-Type", "")
+        return form_of(request) is not None and not response.streaming and "json" in kind
 
 
 _KEPT = ("Allow", "Retry-After", "WWW-Authenticate", "X-Frame-Options")
@@ -253,6 +286,14 @@ class ApiEnvelope(_Light):
         form = form_of(request)
         if form is None:
             return response
+        if request.method == "OPTIONS" and response.status_code == 405:
+            told = HttpResponse(status=204)
+            told["Allow"] = ", ".join(sorted({"OPTIONS", *response["Allow"].split(", ")}))
+            return told
+        if request.method == "HEAD" and response.streaming:
+            # A stream would go on for nobody.
+            response.close()
+            response = HttpResponse(status=response.status_code, headers=dict(response.items()))
         if response.status_code >= 400 and not _is_told(response):
             rendered = form.render(map_status(request, response.status_code))
             for name in _KEPT:

@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from project import cors_headers
 from project.admin_theme import UNFOLD as UNFOLD
 from project.environment import Environment
 from project.logs import FORMATS, LEVELS, SECRET_SETTINGS, logging_config
@@ -30,6 +31,12 @@ SECURE_HSTS_SECONDS = env.whole("HSTS_SECONDS", default=31_536_000) if HTTPS els
 # Subdomains and the browsers' preload lists are for the owner of the whole domain to decide.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("HSTS_SUBDOMAINS", default=False)
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+
+
+# Pages of these origins may call the APIs with a key of their own; cookies never go along.
+CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
+CORS_URLS_REGEX = r"^/(api|v1|mcp)(/|$)"
+CORS_ALLOW_HEADERS, CORS_EXPOSE_HEADERS = cors_headers.REQUEST, cors_headers.RESPONSE
 
 
 def _secret_key() -> str:
@@ -62,6 +69,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.contrib.postgres",
     "procrastinate.contrib.django",
+    "corsheaders",
     "rest_framework",
     "drf_spectacular",
     "ninja",
@@ -75,6 +83,8 @@ MIDDLEWARE = [
     "project.middleware.StaticFilesMiddleware",
     "project.middleware.AsyncSessionMiddleware",
     "project.middleware.AsyncLocaleMiddleware",
+    "corsheaders.middleware.CorsMiddleware",
+    "project.middleware.JsonCompression",
     "project.middleware.ApiEnvelope",
     "project.middleware.AsyncCommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -94,9 +104,9 @@ REST_FRAMEWORK: dict[str, Any] = {
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
-    "TITLE": "Citable: resources",
-    "DESCRIPTION": "Stores, files and chunks. Retrieval: see /api/openapi.json.",
+    "TITLE": "Citable",
     "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api",

@@ -11,6 +11,7 @@ from django.views.i18n import set_language
 from agents.admin.chat_page import ChatLogin, chat_page
 from agents.api import routes as agent_routes
 from project.api import api, openai_api
+from project.openapi import openapi_document
 from rag.api import routes
 from rag.api.operations.monitoring import healthz, metrics, readyz
 
@@ -26,6 +27,10 @@ urlpatterns = [
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
     path("i18n/setlang/", set_language, name="set_language"),
+    path("api/openapi.json", openapi_document, name="api-openapi"),
+    # What both were before there was one document.
+    path("api/schema.json", RedirectView.as_view(pattern_name="api-openapi")),
+    path("v1/openapi.json", RedirectView.as_view(pattern_name="api-openapi")),
     path("api/", include(agent_routes.urlpatterns)),
     path("api/", include(routes.urlpatterns)),
     path("api/", api.urls),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, path, re_path
 from django.views.decorators.csrf import csrf_exempt
-from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework.routers import SimpleRouter
 
 from rag.api.docs import docs
@@ -31,9 +30,6 @@ def unknown_address(request: HttpRequest) -> HttpResponse:
 
 urlpatterns: list[URLPattern | URLResolver] = [
     *_router.urls,
-    path(
-        "schema.json", SpectacularJSONAPIView.as_view(authentication_classes=[]), name="api-schema"
-    ),
     path("docs", docs, name="api-docs"),
 ]
 # After all other addresses below /api/.

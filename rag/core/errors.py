@@ -14,14 +14,16 @@ class RAGError(Exception):
 
     ``message`` says what is wrong and ``hint`` what to do; both are ``str.format`` templates
     filled from ``params``. ``code`` is the stable word that programs get, over HTTP and in events.
+    ``detail`` is for the log alone, such as the words of a service that was called.
     """
 
     code = "error"
 
-    def __init__(self, message: str, *, hint: str = "", **params: Any) -> None:
+    def __init__(self, message: str, *, hint: str = "", detail: str = "", **params: Any) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.detail = detail
         self.params = params
 
     def localized(self, translate: Callable[[str], str]) -> str:
@@ -81,14 +83,19 @@ class ConflictError(RAGError):
 
     code = "conflict"
 
+    @classmethod
+    def name_taken(cls, name: object) -> Self:
+        """Return the error for a name that is taken, whether or not the caller may see by what."""
+        return cls("The name “{name}” cannot be used.", hint="Choose another one.", name=name)
+
 
 class LimitError(RAGError):
     """A size is too large (HTTP 413), or a rate or budget is used up until later (HTTP 429)."""
 
     code = "too_large"
 
-    def __init__(self, message: str, *, hint: str = "", **params: Any) -> None:
-        super().__init__(message, hint=hint, **params)
+    def __init__(self, message: str, *, hint: str = "", detail: str = "", **params: Any) -> None:
+        super().__init__(message, hint=hint, detail=detail, **params)
         if "retry_after_s" in params:
             self.code = "rate_limited"
 

@@ -5,6 +5,7 @@ Answers are server-sent events or JSON.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -27,6 +28,7 @@ from agents.chat.history.quotes import quote_image, quote_page
 from agents.core.page_context import PageContext
 from agents.runtime.event_errors import error_from_event
 from rag.api.http.authentication import require_caller
+from rag.api.http.ranges import ByteRange, deliver_bytes
 from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
@@ -338,8 +340,13 @@ def image(request: HttpRequest, key: str, number: _Number, of: _Of = "citations"
     """Return the page of a PDF as a PNG, without marks."""
     scope = require_caller(request, "read").scope
     message = find_message(key=key, scope=scope)
-    drawn = quote_image(message=message, number=number, scope=scope, of=of)
-    response = HttpResponse(drawn.png, content_type="image/png")
+    png = quote_image(message=message, number=number, scope=scope, of=of).png
+
+    def respond(part: ByteRange) -> HttpResponse:
+        return HttpResponse(png[part.start : part.end], content_type="image/png")
+
+    digest = hashlib.sha256(png).hexdigest()
+    response = deliver_bytes(request, size=len(png), digest=digest, respond=respond)
     # For this person and this visit: rights may change.
     response["Cache-Control"] = "private, max-age=300"
     response["Content-Security-Policy"] = "default-src 'none'; sandbox"

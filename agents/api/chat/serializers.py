@@ -29,7 +29,7 @@ class AgentBody(StrictModelSerializer):
         required=False,
         help_text="Stores by slug, name or resource name; empty: all that who asks may read.",
     )
-    owner = serializers.SlugRelatedField("username", read_only=True)
+    owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
     reader_groups = GroupsField(many=True, required=False)
     editor_groups = GroupsField(many=True, required=False)
     config = serializers.DictField(required=False, help_text="Only what differs from the defaults.")

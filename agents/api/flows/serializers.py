@@ -27,7 +27,7 @@ from rag.core.errors import LimitError
 class FlowBody(StrictModelSerializer):
     """A flow whose ``versions`` are read as far as active. Owner and groups are for editors."""
 
-    owner = serializers.SlugRelatedField("username", read_only=True)
+    owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
     runner_groups = GroupsField(many=True, required=False)
     editor_groups = GroupsField(many=True, required=False)
     active_version = serializers.SerializerMethodField(help_text="Its number; null without any.")
@@ -80,7 +80,7 @@ class VersionBody(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has
     """A version without its texts."""
 
     flow = serializers.CharField(source="flow.name", read_only=True)
-    created_by = serializers.SlugRelatedField("username", read_only=True)
+    created_by = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
 
     class Meta:
         model = models.FlowVersion

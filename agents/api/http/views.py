@@ -47,6 +47,9 @@ class OwnerPermission(BasePermission):  # type: ignore[misc]  # DRF has no types
         """Return False for strangers; raise ForbiddenError for a right that is missing."""
         if not isinstance(request.auth, Caller):
             return False
+        if view.action is None:
+            # A method that is none of this address: 405, whatever the caller may do.
+            return True
         is_reading = request.method in SAFE_METHODS or view.action in view.talking
         require_caller(request, "read" if is_reading else "write")
         return True

@@ -16,7 +16,12 @@ from agents.core.agent_config import DEFAULT_ITERATIONS, AgentConfig
 from agents.core.source_configs import DataSourceConfig
 from agents.flows.versions.environment import flow_environment
 from rag.core.access import Scope, may_edit
-from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, UnknownNameError
+from rag.core.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    UnknownNameError,
+)
 from rag.services.stores import find_stores
 from rag.services.wiring import registry as wiring
 
@@ -124,7 +129,7 @@ def save_agent(
             if found is not None:
                 row.stores.set(found)
     except IntegrityError as error:
-        raise ConflictError("An agent “{name}” exists already.", name=row.name) from error
+        raise ConflictError.name_taken(row.name) from error
     return row
 
 

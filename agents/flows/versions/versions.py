@@ -29,7 +29,12 @@ from agents.flows.definition.findings import FlowFinding
 from agents.flows.versions.environment import flow_environment
 from agents.flows.versions.load import load_flow
 from rag.core.access import Scope, may_edit
-from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
+from rag.core.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+)
 
 
 def find_flow(*, name: str, scope: Scope) -> models.Flow:
@@ -123,7 +128,8 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
     """Return the new version of the flow that the YAML names, not active yet.
 
     A flow that is new belongs to whom ``scope`` is; what equals the newest version is no new one.
-    Raises InvalidInputError where the YAML says no flow, ForbiddenError for another's flow.
+    Raises InvalidInputError where the YAML says no flow, ForbiddenError for another's flow,
+    ConflictError for one that may not be seen either.
     """
     _check_storable(files, note)
     flow = load_flow(yaml=files.yaml, prompts=files.prompts)
@@ -139,6 +145,8 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
             name=flow.definition.name, defaults={"owner_id": scope.user_id, "title": title}
         )
         row = models.Flow.objects.select_for_update().get(pk=row.pk)
+        if not is_new and not models.Flow.objects.runnable(scope).filter(pk=row.pk).exists():
+            raise ConflictError.name_taken(row.name)
         if not is_new and not may_edit(scope, row.facts):
             raise ForbiddenError("The flow “{name}” belongs to somebody else.", name=row.name)
         newest = row.versions.order_by("-number").first()

@@ -222,7 +222,7 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
         except NotFoundError as error:
             raise Http404 from error
         kind = "application/octet-stream"
-        response = StreamingHttpResponse(stream_bytes(content), content_type=kind)
+        response = StreamingHttpResponse(stream_bytes(content, size), content_type=kind)
         response["Content-Length"] = str(size)
         name = content_disposition_header(True, file.name)
         response["Content-Disposition"] = name or "attachment"

@@ -24,6 +24,7 @@ from rag.api.file_search.sse import file_search_events
 from rag.api.http.authentication import require_caller
 from rag.api.http.bodies import read_json_object
 from rag.api.http.errors import json_response
+from rag.api.http.schemas import json_body
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
@@ -48,9 +49,37 @@ from rag.services.stores import create_named_store, find_stores
 
 # Files may come within addresses; larger ones come by http.
 MAX_JSON = 32 * 1024**2
-router = Router()
+router = Router(tags=["file search"])
 _YES_OR_NO = {"": False, **dict.fromkeys(("1", "true", "yes", "on"), True)} | dict.fromkeys(
     ("0", "false", "no", "off"), False
+)
+
+_SEARCH = json_body(
+    {
+        "query": {"type": "string", "minLength": 1, "pattern": "\\S"},
+        "mode": {"enum": [FILE_SEARCH, MULTIMODAL]},
+        "fileSearchStoreName": {"type": "string"},
+        "files": {"type": "array", "items": {"type": "object"}},
+    },
+    required=("query", "mode"),
+)
+_STORE = json_body(
+    {
+        "displayName": {"type": "string", "maxLength": 512},
+        "backend": {"enum": ["", *models.Store.Backend.values]},
+    }
+)
+_UPLOAD = json_body(
+    {
+        "file": {"type": "string", "format": "binary"},
+        "fileSearchStoreName": {"type": "string", "minLength": 1},
+        "displayName": {"type": "string"},
+        "maxTokensPerChunk": {"type": "string"},
+        "maxOverlapTokens": {"type": "string"},
+        "wait": {"enum": [text for text in _YES_OR_NO if text]},
+    },
+    required=("file", "fileSearchStoreName"),
+    kind="multipart/form-data",
 )
 
 P = ParamSpec("P")
@@ -69,7 +98,12 @@ async def run_cancellable(
     return found  # type: ignore[no-any-return]
 
 
-@router.post("/search", url_name="file-search-search", include_in_schema=False)
+@router.post(
+    "/search",
+    url_name="file-search-search",
+    summary="Answer from a store or files",
+    openapi_extra=_SEARCH,
+)
 async def file_search(request: HttpRequest) -> HttpResponseBase:
     """Answer a question; ``Accept: text/event-stream`` gets it as it comes."""
     scope = require_caller(request, "read").scope
@@ -82,7 +116,12 @@ async def file_search(request: HttpRequest) -> HttpResponseBase:
     return json_response(serialize_answer(await run_cancellable(deadline, work), mode))
 
 
-@router.post("/search/stream", url_name="file-search-stream", include_in_schema=False)
+@router.post(
+    "/search/stream",
+    url_name="file-search-stream",
+    summary="Answer from a store or files, as events",
+    openapi_extra=_SEARCH,
+)
 async def stream_file_search(request: HttpRequest) -> HttpResponseBase:
     """Answer a question as it comes; who goes away stops the model."""
     scope = require_caller(request, "read").scope
@@ -133,7 +172,12 @@ async def _closing(
         stack.close()
 
 
-@router.post("/store", url_name="file-search-store", include_in_schema=False)
+@router.post(
+    "/store",
+    url_name="file-search-store",
+    summary="Make a store for file search",
+    openapi_extra=_STORE,
+)
 def create_file_search_store(request: HttpRequest) -> HttpResponseBase:
     """Make a store that the caller owns; ``backend`` chooses where, else the installation does."""
     scope = require_caller(request, "write", "rag.add_store").scope
@@ -156,7 +200,12 @@ def serialize_store(store: models.Store) -> dict[str, Any]:
     }
 
 
-@router.post("/upload", url_name="file-search-upload", include_in_schema=False)
+@router.post(
+    "/upload",
+    url_name="file-search-upload",
+    summary="Upload a document for file search",
+    openapi_extra=_UPLOAD,
+)
 async def upload(request: HttpRequest) -> HttpResponseBase:
     """Take a document in; ``state`` says whether it can be found yet.
 
@@ -219,14 +268,19 @@ def _number(form: Any, name: str) -> int | None:
     return int(value)
 
 
-@router.get("/nodes/{node_id}", url_name="file-search-node", include_in_schema=False)
+@router.get("/nodes/{node_id}", url_name="file-search-node", summary="Read a node")
 def read_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
     """Return a node's data."""
     scope = require_caller(request, "read").scope
     return json_response(serialize_rag_node(node=find_rag_node(scope=scope, node_id=node_id)))
 
 
-@router.post("/nodes/{node_id}", url_name="file-search-node", include_in_schema=False)
+@router.post(
+    "/nodes/{node_id}",
+    url_name="file-search-node",
+    summary="Save a node",
+    openapi_extra=json_body({}),
+)
 def save_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
     """Save a node's data and return it; one without a store gets one."""
     scope = require_caller(request, "write", "rag.add_store").scope
@@ -235,7 +289,12 @@ def save_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
     return json_response(serialize_rag_node(node=node))
 
 
-@router.post("/nodes/{node_id}/run", url_name="file-search-run", include_in_schema=False)
+@router.post(
+    "/nodes/{node_id}/run",
+    url_name="file-search-run",
+    summary="Run a node",
+    openapi_extra=json_body({"context": {"type": "object"}, "mockData": {"type": "object"}}),
+)
 async def run_node(request: HttpRequest, node_id: str) -> HttpResponseBase:
     """Run a saved node with ``context`` and ``mockData`` and keep what it found."""
     scope = require_caller(request, "read").scope

@@ -68,6 +68,10 @@ _OF_STATUS: dict[int, tuple[str, RAGError]] = {
             hint="Send application/json; files come as multipart/form-data.",
         ),
     ),
+    416: (
+        "range_not_satisfiable",
+        RAGError("The file has none of the bytes asked for.", hint="Ask without Range."),
+    ),
     429: ("rate_limited", RAGError("Too many requests came within a minute.")),
     500: ("internal", RAGError("Something went wrong here.", hint="The server's log says what.")),
     503: (

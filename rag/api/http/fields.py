@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.db.models import Model, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from rag.api.http.bodies import read_json
@@ -42,6 +43,7 @@ class StrictSerializer(serializers.Serializer):  # type: ignore[misc]  # DRF has
         return super().to_internal_value(data)
 
 
+@extend_schema_field({"type": "object", "additionalProperties": {}})
 class JSONObjectField(serializers.JSONField):  # type: ignore[misc]  # DRF has no types
     """A JSON object, also as text in forms and addresses."""
 

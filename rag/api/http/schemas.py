@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ninja import Schema
@@ -14,6 +15,14 @@ class Problem(Schema):
     error: dict[str, Any] = Field(
         description="code, message, hint, params; fields when values cannot be taken."
     )
+
+
+def json_body(
+    properties: Mapping[str, Any], *, required: Sequence[str] = (), kind: str = "application/json"
+) -> dict[str, Any]:
+    """Return what the OpenAPI document says of a body that its view reads itself."""
+    schema = {"type": "object", "properties": dict(properties), "required": list(required)}
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
 
 
 # By status, for the operations of django-ninja; those that meet others' changes add a 409.

@@ -22,7 +22,7 @@ from rag.core.types import RetrievalSettings
 from rag.services.evaluation import compare_runs, start_evaluation
 
 
-class RunBodySerializer(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no types
+class EvaluationRunBody(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has no types
     """A run: how far it is, by which settings and model it asks, and the mean figures."""
 
     error = serializers.SerializerMethodField()
@@ -91,17 +91,17 @@ class Against(StrictSerializer):
     list=extend_schema(
         summary="List evaluation runs",
         parameters=[EvaluationRunList],
-        responses={200: RunBodySerializer, **PROBLEMS},
+        responses={200: EvaluationRunBody, **PROBLEMS},
     ),
     retrieve=extend_schema(
-        summary="Read an evaluation run", responses={200: RunBodySerializer, **PROBLEMS}
+        summary="Read an evaluation run", responses={200: EvaluationRunBody, **PROBLEMS}
     ),
     create=extend_schema(
         summary="Ask a store's golden questions",
         request=NewRun,
         description="A worker asks them: read the run until its state is neither waiting nor "
         "running. The same order while one is under way is that one.",
-        responses={202: RunBodySerializer, **PROBLEMS},
+        responses={202: EvaluationRunBody, **PROBLEMS},
     ),
     destroy=extend_schema(summary="Delete an evaluation run", responses={204: None, **PROBLEMS}),
 )
@@ -109,7 +109,7 @@ class EvaluationRunViews(ScopedViews):
     """Evaluation runs of the stores that the caller may change."""
 
     queryset = models.EvaluationRun.objects.all()
-    serializer_class = RunBodySerializer
+    serializer_class = EvaluationRunBody
     list_filter = EvaluationRunList
     lookup_value_regex = "[0-9]{1,19}"
     # Without PATCH: what was measured is not changed.

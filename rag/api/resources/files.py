@@ -22,6 +22,7 @@ from rag import models
 from rag.api.http.errors import localize
 from rag.api.http.fields import JSONObjectField, StrictSerializer
 from rag.api.http.lookups import find_store
+from rag.api.http.ranges import ByteRange, deliver_bytes
 from rag.api.http.views import PROBLEMS
 from rag.api.resources.filters import FileList
 from rag.api.resources.serializers import FileBody
@@ -69,7 +70,7 @@ class UploadForm(StrictSerializer):
             raise serializers.ValidationError(str(error)) from error
 
 
-WINDOW = 100_000
+WINDOW, _BYTES = 100_000, "application/octet-stream"
 
 
 class TextWindow(StrictSerializer):
@@ -188,21 +189,29 @@ class FileViews(ScopedViews):
 
     @extend_schema(
         summary="Download the original",
-        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY, **PROBLEMS},
+        responses={
+            (200, _BYTES): OpenApiTypes.BINARY,
+            (206, _BYTES): OpenApiTypes.BINARY,
+            304: None,
+            **PROBLEMS,
+        },
     )
     @action(detail=True)  # type: ignore[untyped-decorator]
     def original(self, request: Any, pk: str) -> HttpResponseBase:
-        """Return the bytes as they were uploaded, as a download only."""
+        """Return the bytes as they were uploaded, as a download only; `Range` asks for some."""
         file = self.get_object()
         content, size = open_original(file=file)
-        kind = "application/octet-stream"
-        response: HttpResponseBase
-        if request.method == "HEAD":
+
+        def respond(part: ByteRange) -> HttpResponseBase:
+            if request.method == "HEAD":
+                return HttpResponse(content_type=_BYTES)
+            content.seek(part.start)
+            return StreamingHttpResponse(stream_bytes(content, part.length), content_type=_BYTES)
+
+        response = deliver_bytes(request, size=size, digest=file.sha256, respond=respond)
+        if not response.streaming:
             content.close()
-            response = HttpResponse(content_type=kind)
-        else:
-            response = StreamingHttpResponse(stream_bytes(content), content_type=kind)
-        response["Content-Length"] = str(size)
+        response["Cache-Control"] = "private, no-cache"
         response["Content-Disposition"] = (
             content_disposition_header(True, file.name) or "attachment"
         )

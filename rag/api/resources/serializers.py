@@ -36,7 +36,7 @@ class StoreBody(_Row):
     """A store with its settings; ``embedding_model`` is chosen once, when it is made."""
 
     slug = serializers.SlugField(max_length=100, allow_unicode=True, required=False)
-    owner = serializers.SlugRelatedField("username", read_only=True)
+    owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
     reader_groups = GroupsField(many=True, required=False)
     editor_groups = GroupsField(many=True, required=False)
     retrieval = JSONObjectField(

@@ -118,7 +118,8 @@ class DatabaseSource:
 def _allowed(name: str) -> str:
     known = conf().source_databases
     if not known:
-        raise ConfigurationError(
+        # Not the server's fault: whoever asked named a database, and none may be read.
+        raise InvalidInputError(
             "No database may be read by sources.",
             hint="Name one in {setting}.",
             setting="RAG_SOURCE_DATABASES",

@@ -326,23 +326,22 @@ class IndexingPoller:
         return await self._calls.ask(act, self._deadline, gone=name)
 
     def _refused(self, error: dict[str, Any]) -> ProviderError | DocumentError:
-        reason = self._calls.service.clean(error.get("message"))
+        said = self._calls.service.logged("indexing failed", error.get("message"))
         if error.get("code") in _FILE_CODES:
-            return self._unreadable(reason)
+            return self._unreadable(said)
         return ProviderError(
-            "{service} failed to index “{name}”: {reason}",
+            "{service} failed to index “{name}”.",
             hint="Upload it again later.",
+            detail=said,
             service=self._calls.service.name,
             name=self._trip.upload.display_name,
-            reason=reason,
         )
 
-    def _unreadable(self, reason: str = "") -> DocumentError:
-        told = "{service} cannot index “{name}”: {reason}"
+    def _unreadable(self, detail: str = "") -> DocumentError:
         return DocumentError(
-            told if reason else "{service} cannot index “{name}”.",
+            "{service} cannot index “{name}”.",
             hint="Check that it opens and holds text, or save it in another format.",
+            detail=detail,
             service=self._calls.service.name,
             name=self._trip.upload.display_name,
-            reason=reason,
         )

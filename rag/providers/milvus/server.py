@@ -105,10 +105,10 @@ class MilvusServer:
         if kind in _UNREACHABLE:
             return self._service.unreachable(reason).error
         return ProviderError(
-            "{service} refused a request: {reason}.",
-            hint="Its log says more. rag_feed --all brings its contents up to date.",
+            "{service} refused a request.",
+            hint="The log says more. rag_feed --all brings its contents up to date.",
+            detail=self._service.logged("refused", reason),
             service=self.name,
-            reason=self._service.clean(reason).rstrip("."),
         )
 
 

@@ -40,11 +40,13 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
     """How a model is called: ``body`` goes with each request, such as {"thinking": {"type":
-    "disabled"}} for Doubao; ``is_thinking_first`` is for models whose prompt opens <think>."""
+    "disabled"}} for Doubao; ``is_thinking_first`` is for models whose prompt opens <think>;
+    ``setting`` says address and key where these are not OpenAI's usual ones."""
 
     body: Mapping[str, Any] = field(default_factory=dict)
     has_stream_usage: bool = True
     is_thinking_first: bool = False
+    setting: str = ""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
 
@@ -71,7 +73,7 @@ class OpenAICompatibleChatModel:
         self._model = model
         self._options = options or ChatOptions()
         self._takes_schema = True
-        self._endpoint = OpenAIEndpoint.checked(base_url, api_key)
+        self._endpoint = OpenAIEndpoint.checked(base_url, api_key, self._options.setting)
         self._service = self._endpoint.service(model)
         # OpenAI itself takes the new name for all models; others know only the old one.
         is_openai = self._endpoint.base_url == DEFAULT_URL

@@ -24,39 +24,48 @@ PASTED_ENDINGS = ("/embeddings", "/chat/completions", "/completions", "/response
 
 @dataclass(frozen=True, slots=True)
 class OpenAIEndpoint:
-    """Where a server listens and the key it wants; a server of one's own may want none."""
+    """Where a server listens and the key it wants; a server of one's own may want none.
+
+    ``key_setting`` and ``url_setting`` are where both were said, for the hints of errors.
+    """
 
     base_url: str = ""
     api_key: str = field(default="", repr=False)
+    key_setting: str = KEY_SETTING
+    url_setting: str = URL_SETTING
 
     @classmethod
-    def checked(cls, base_url: str, api_key: str) -> OpenAIEndpoint:
-        """Return the endpoint; raise ConfigurationError naming the setting that is wrong."""
+    def checked(cls, base_url: str, api_key: str, setting: str = "") -> OpenAIEndpoint:
+        """Return the endpoint; raise ConfigurationError naming the setting that is wrong.
+
+        ``setting`` is the one that says address and key, where these are not the usual two.
+        """
+        key_setting, url_setting = (setting, setting) if setting else (KEY_SETTING, URL_SETTING)
         url = base_url.strip().rstrip("/")
-        key = check_key(api_key, KEY_SETTING)
+        key = check_key(api_key, key_setting)
         if not url and not key:
             raise ConfigurationError(
                 "No key for OpenAI is set.",
                 hint="Set {key_setting}, or set {url_setting} to a server that needs no key.",
-                key_setting=KEY_SETTING,
-                url_setting=URL_SETTING,
+                key_setting=key_setting,
+                url_setting=url_setting,
             )
         if url:
-            check_address(url, URL_SETTING)
+            check_address(url, url_setting)
         ending = next((ending for ending in PASTED_ENDINGS if url.endswith(ending)), "")
         if ending:
             raise ConfigurationError(
                 "{setting} ends in {ending}.",
                 hint="Leave that part out: it is added here.",
-                setting=URL_SETTING,
+                setting=url_setting,
                 ending=ending,
             )
-        return cls(url or DEFAULT_URL, key)
+        return cls(url or DEFAULT_URL, key, key_setting, url_setting)
 
     def service(self, model: str) -> RemoteService:
         """Return how errors name this endpoint and ``model``."""
-        name = check_address(self.base_url, URL_SETTING)
-        return RemoteService(name, model, KEY_SETTING, URL_SETTING, self.api_key)
+        name = check_address(self.base_url, self.url_setting)
+        return RemoteService(name, model, self.key_setting, self.url_setting, self.api_key)
 
     def headers(self) -> Mapping[str, str | Omit]:
         """Return what to change in a request's headers."""

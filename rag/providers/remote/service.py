@@ -1,10 +1,12 @@
 """Remote service errors: statuses, bodies and empty answers as our errors, cleaned of secrets.
 
-Whatever a server says passes ``clean`` first: servers quote keys and send whole web pages.
+A server's own words go to the log and to ``detail``, never to who asked: they quote keys, prompts,
+addresses inside and whole web pages. They pass ``clean`` first.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -13,7 +15,7 @@ from rag.providers.remote.retry import Failure
 
 TRANSIENT = frozenset({408, 429})
 MAX_REASON_CHARS = 300
-_ENDS = (".", "!", "?", "。", "！", "？")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,12 @@ class RemoteService:
             return "a web page"
         return words[:MAX_REASON_CHARS] or "no reason given"
 
+    def logged(self, event: str, said: object) -> str:
+        """Write a server's words to the log and return them, cleaned."""
+        words = self.clean(said)
+        _log.warning("%s (model %s), %s: %s", self.name, self.model, event, words)
+        return words
+
     def timed_out(self, timeout_s: float) -> Failure:
         """Return the failure of a call that got no answer in time."""
         error = ProviderTimeoutError(
@@ -49,10 +57,10 @@ class RemoteService:
     def unreachable(self, reason: object) -> Failure:
         """Return the failure of a connection that was refused, lost or cut off."""
         error = ProviderError(
-            "The connection to {service} failed: {reason}.",
+            "The connection to {service} failed.",
             hint="Check the network and {setting}.",
+            detail=self.logged("no connection", reason),
             service=self.name,
-            reason=self.clean(reason).rstrip("."),
             setting=self.url_setting,
         )
         return Failure(error, is_transient=True)
@@ -60,25 +68,24 @@ class RemoteService:
     def unreadable(self, reason: object) -> Failure:
         """Return the failure of an answer that is not what the protocol says."""
         error = ProviderError(
-            "{service} answered with something that is no answer of a model: {reason}.",
+            "{service} answered with something that is no answer of a model.",
             hint="Check that {setting} names the service itself, and no login or proxy page.",
+            detail=self.logged("no answer of a model", reason),
             service=self.name,
-            reason=self.clean(reason).rstrip("."),
             setting=self.url_setting,
         )
         return Failure(error)
 
     def refused(self, status: int, reason: object, retry_after_s: float | None = None) -> Failure:
         """Return the failure of an HTTP status other than 200."""
-        (message, hint), words = _sentences(status), self.clean(reason)
+        message, hint = _sentences(status)
         error = ProviderError(
             message,
             hint=hint,
+            detail=self.logged(f"HTTP {status}", reason),
             service=self.name,
             model=self.model,
             status=status,
-            # Another sentence follows it.
-            reason=words if words.endswith(_ENDS) else f"{words}.",
             key_setting=self.key_setting,
             url_setting=self.url_setting,
         )
@@ -117,17 +124,17 @@ def check_key(key: str, setting: str) -> str:
 def _sentences(status: int) -> tuple[str, str]:
     if status in (401, 403):
         return (
-            "{service} did not accept the key (HTTP {status}): {reason}",
+            "{service} did not accept the key (HTTP {status}).",
             "Check {key_setting}.",
         )
     if status == 404:
         return (
-            "{service} does not know the address or the model {model} (HTTP {status}): {reason}",
+            "{service} does not know the address or the model {model} (HTTP {status}).",
             "Check the model's name and {url_setting}.",
         )
     if status == 429:
         return (
-            "{service} is busy, or the quota is used up (HTTP {status}): {reason}",
+            "{service} is busy, or the quota is used up (HTTP {status}).",
             "Try again later, or raise the quota.",
         )
     if 300 <= status < 400:
@@ -136,10 +143,10 @@ def _sentences(status: int) -> tuple[str, str]:
             "Set {url_setting} to the final address.",
         )
     if status >= 500:
-        return "{service} failed (HTTP {status}): {reason}", "Try again later."
+        return "{service} failed (HTTP {status}).", "Try again later."
     return (
-        "{service} refused the request (HTTP {status}): {reason}",
-        "Check the model {model} and its options.",
+        "{service} refused the request (HTTP {status}).",
+        "Check the model {model} and its options. The server's log has the reason.",
     )
 
 

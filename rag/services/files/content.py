@@ -119,10 +119,12 @@ def open_original(*, file: models.File) -> tuple[IO[bytes], int]:
     return opened, size
 
 
-async def stream_bytes(content: IO[bytes]) -> AsyncIterator[bytes]:
-    """Yield the bytes; under ASGI an ordinary iterator would be read to its end first."""
+async def stream_bytes(content: IO[bytes], length: int) -> AsyncIterator[bytes]:
+    """Yield the next ``length`` bytes; ASGI would read an ordinary iterator to its end first."""
+    left = length
     try:
-        while piece := await asyncio.to_thread(content.read, PIECE):
+        while piece := await asyncio.to_thread(content.read, min(PIECE, left)):
+            left -= len(piece)
             yield piece
     finally:
         content.close()

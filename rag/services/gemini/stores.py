@@ -137,12 +137,12 @@ def _sync_row(file: models.File, document: RemoteDocument | None) -> bool:
             name=file.name,
         )
     elif document.state == "failed":
+        _log.warning("Gemini could not take file %s in: %s", file.pk, document.error)
         status = STATES.ERROR
         error = DocumentError(
-            "Gemini could not take “{name}” in: {reason}.",
+            "Gemini could not take “{name}” in.",
             hint="Save it anew and upload that.",
             name=file.name,
-            reason=document.error or document.state,
         )
     elif document.state == "pending":
         return False

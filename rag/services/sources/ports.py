@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import InvalidInputError
+from rag.core.errors import InvalidInputError, NotFoundError
 from rag.core.file_search import GroundedAnswer
 from rag.core.sources import AnswerRequest, FetchReply, FetchRequest
 from rag.core.types import RetrievalSettings, SearchResult
@@ -31,8 +31,14 @@ class SourceContext:
     def search(
         self, query: str, *, scope: Scope, stores: Sequence[str], changes: Mapping[str, Any]
     ) -> SearchResult:
-        """Search stores by name, slug or resource name; raise NotFoundError for one unreadable."""
-        found = find_stores(names=stores, scope=scope)
+        """Search stores by name, slug or resource name; raise NotFoundError for one unreadable.
+
+        Whoever set the source up named them, and who asks may not know of them.
+        """
+        try:
+            found = find_stores(names=stores, scope=scope)
+        except NotFoundError:
+            raise _hidden() from None
         settings = RetrievalSettings.from_dict({**found[0].retrieval, **changes})
         return retrieve(query=query, scope=scope, stores=found, settings=settings)
 
@@ -49,8 +55,18 @@ class SourceContext:
     def answer(self, request: AnswerRequest, *, scope: Scope, deadline: Deadline) -> GroundedAnswer:
         """Answer from stores, whichever backend keeps them, or from files by their addresses."""
         asked = replace(request, text=validated_query(query=request.text))
-        return answer_grounded(asked=asked, scope=scope, deadline=deadline)
+        try:
+            return answer_grounded(asked=asked, scope=scope, deadline=deadline)
+        except NotFoundError:
+            raise _hidden() from None
 
     def secret(self, name: str, *, url: str = "") -> str:
         """Return a secret of the installation, where it may be sent to ``url``."""
         return secret_value(name=name, url=url)
+
+
+def _hidden() -> NotFoundError:
+    return NotFoundError(
+        "What this source looks into is not there, or you may not read it.",
+        hint="Whoever set it up can check the names of its stores and files.",
+    )

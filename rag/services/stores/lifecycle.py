@@ -51,7 +51,7 @@ def create_store(*, name: str, embedding_model: str = "", **values: Any) -> mode
     if not name:
         raise InvalidInputError("A store needs a name.")
     if models.Store.objects.filter(name=name).exists():
-        raise ConflictError("A store “{name}” exists already.", name=name)
+        raise ConflictError.name_taken(name)
     slug = values.pop("slug", "") or slugify(name, allow_unicode=True)[:100] or "store"
     # Whatever comes into it is cut into terms by this version.
     values.setdefault("terms_version", VERSION)
@@ -65,11 +65,13 @@ def create_store(*, name: str, embedding_model: str = "", **values: Any) -> mode
 
 
 def _free_slug(slug: str) -> str:
-    """Return the slug, with a number where it is taken."""
-    free, number = slug, models.Store.objects.count()
+    """Return the slug, with letters behind it where it is taken.
+
+    Chance letters: a number would tell how many stores there are.
+    """
+    free = slug
     while models.Store.objects.filter(slug=free).exists():
-        number += 1
-        free = f"{slug[:90]}-{number}"
+        free = f"{slug[:90]}-{secrets.token_hex(3)}"
     return free
 
 
@@ -81,7 +83,7 @@ def _save(store: models.Store, embedding_model: str) -> None:
             store.save()
     except IntegrityError as error:
         # Somebody took the name at this very moment.
-        raise ConflictError("A store “{name}” exists already.", name=store.name) from error
+        raise ConflictError.name_taken(store.name) from error
 
 
 def find_stores(*, names: Sequence[str], scope: Scope) -> list[models.Store]:
@@ -279,4 +281,4 @@ def _check_names(store: models.Store, values: Mapping[str, Any]) -> None:
     for field in ("name", "slug"):
         others = models.Store.objects.exclude(pk=store.pk)
         if field in values and others.filter(**{field: values[field]}).exists():
-            raise ConflictError("A store “{name}” exists already.", name=values[field])
+            raise ConflictError.name_taken(values[field])

@@ -125,10 +125,11 @@ def _chat_model(name: str) -> ChatModel:
     endpoints = conf().chat_endpoints
     if provider in endpoints:
         # The SDK is heavy and belongs to these models alone.
-        from rag.providers.openai_compatible.chat import OpenAICompatibleChatModel
+        from rag.providers.openai_compatible.chat import ChatOptions, OpenAICompatibleChatModel
 
-        given = endpoints[provider]
-        made = OpenAICompatibleChatModel(model, given.get("base_url", ""), given.get("api_key", ""))
+        given, options = endpoints[provider], ChatOptions(setting=f"RAG_CHAT_ENDPOINTS[{provider}]")
+        address, key = given.get("base_url", ""), given.get("api_key", "")
+        made = OpenAICompatibleChatModel(model, address, key, options=options)
         made.id = name
         return MeteredChat(_quoting(made))
     if provider not in (known := list(PLUGINS.names("chat"))):

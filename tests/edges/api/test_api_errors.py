@@ -93,7 +93,6 @@ def test_other_methods_are_405_and_say_which_are_possible(
     [
         "/api/",
         "/api/none",
-        "/api/stores/",
         "/api/rag",
         "/api/rag/none",
         "/api/files/x",

@@ -216,7 +216,7 @@ async def test_the_original_is_streamed_in_pieces(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("rag.services.files.content.PIECE", 4)
     content = io.BytesIO(b"0123456789")
-    assert [piece async for piece in stream_bytes(content)] == [b"0123", b"4567", b"89"]
+    assert [piece async for piece in stream_bytes(content, 9)] == [b"0123", b"4567", b"8"]
     assert content.closed
 
 

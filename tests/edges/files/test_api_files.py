@@ -232,6 +232,21 @@ def test_restricted_files_are_not_there_for_others(store: Any) -> None:
     error_of(one_of_few.delete(address), 403)
 
 
+def test_an_original_comes_once_and_in_parts(client: KeyClient, store: Any) -> None:
+    file = FileFactory(store=store)
+    address = f"/api/files/{file.pk}/original"
+    whole = client.get(address)
+    etag, there = whole["ETag"], b"".join(whole)
+    assert etag == f'"{file.sha256}"' and whole["Accept-Ranges"] == "bytes"
+    assert client.get(address, headers={"if-none-match": etag}).status_code == 304
+    part = client.get(address, headers={"range": "bytes=4-7"})
+    assert (part.status_code, b"".join(part)) == (206, there[4:8])
+    assert part["Content-Range"] == "bytes 4-7/12" and part["Content-Length"] == "4"
+    other = {"range": "bytes=4-7", "if-range": '"another"'}
+    assert b"".join(client.get(address, headers=other)) == there
+    error_of(client.get(address, headers={"range": "bytes=12-"}), 416)
+
+
 def test_the_original_comes_as_a_download_only(client: KeyClient, store: Any) -> None:
     file = FileFactory(store=store, name='é"<b>\n员工.html')
     response = client.get(f"/api/files/{file.pk}/original")

@@ -175,7 +175,7 @@ def test_flows_are_made_and_changed_by_those_who_may(flow_desk: FlowDesk) -> Non
     limited = flow_desk.client(stores=[StoreFactory(owner=flow_desk.owner)])
     error_of(limited.send("post", "/api/flows", folder()), 403)
     other = client_for(UserFactory(permissions=RIGHTS))
-    error_of(other.send("post", "/api/flows", folder(FLOW)), 403)
+    error_of(other.send("post", "/api/flows", folder(FLOW)), 409)
     flow_desk.flow.is_public = True
     flow_desk.flow.save()
     for method, path in [

@@ -227,7 +227,7 @@ def test_a_store_is_dumped_and_loaded(tmp_path: Path) -> None:
     )
     told = run("rag_load", path, "--name", "Annex")
     assert "“Annex” (annex) has 2 files and 20 chunks, and stands on words:64 (64)." in told
-    with pytest.raises(CommandError, match="exists already"):
+    with pytest.raises(CommandError, match="cannot be used"):
         run("rag_load", path)
     with pytest.raises(CommandError, match="There is no file"):
         run("rag_load", str(tmp_path / "nothing"))

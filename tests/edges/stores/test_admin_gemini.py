@@ -193,10 +193,11 @@ def test_a_failed_deletion_keeps_the_row_with_the_reason(
     for name, pk in (("rag_store", store.pk), ("rag_file", file.pk)):
         server.fail(Fault(403, refusal, on="DELETE"))
         response = client.post(at(f"{name}_delete", pk), {"post": "yes"}, follow=True)
-        assert "not yours" in words(response.content.decode())
+        assert "did not accept the key (HTTP 403)" in words(response.content.decode())
     store.refresh_from_db()
     file.refresh_from_db()
-    assert "not yours" in str(store.remote["error"]) and "not yours" in str(file.error)
+    assert "HTTP {status}" in str(store.remote["error"]) and "HTTP {status}" in str(file.error)
+    assert "not yours" not in f"{store.remote}{file.error}"
     assert server.files.stores[store.resource_name].documents
     client.post(at("rag_file_delete", file.pk), {"post": "yes"})
     assert not models.File.objects.exists()

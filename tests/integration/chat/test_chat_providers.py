@@ -34,6 +34,15 @@ def provider(world: AgentWorld, settings: Any) -> Iterator[OpenAIServer]:
         yield server
 
 
+def test_the_words_of_a_service_are_the_log_s_and_the_hint_names_where_it_was_set(
+    world: AgentWorld, provider: OpenAIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.fail(Fault(status=401, body={"error": {"message": "quota of 10.0.0.7"}}, times=9))
+    told = world.ask("How often is the pump serviced?")
+    assert "10.0.0.7" in caplog.text and "10.0.0.7" not in f"{told.last.data} {told.row.error}"
+    assert told.last.data["error"]["params"]["key_setting"] == "RAG_CHAT_ENDPOINTS[local]"
+
+
 def test_an_answer_of_a_remote_model_is_cited(world: AgentWorld, provider: OpenAIServer) -> None:
     told = world.ask("How often is the pump serviced?")
     assert told.text == "Every 30 days[1]."

@@ -208,16 +208,18 @@ def test_a_body_that_is_no_answer_is_an_error(server: OpenAIServer, body: Any) -
 
 async def test_a_web_page_with_status_200_is_told(server: OpenAIServer) -> None:
     server.chat = Script(html=True)
-    with pytest.raises(ProviderError, match="no answer of a model: a web page"):
+    with pytest.raises(ProviderError, match="no answer of a model"):
         chat(server).generate(ASK)
-    with pytest.raises(ProviderError, match="text/html in place of a stream"):
+    with pytest.raises(ProviderError) as caught:
         await collected(chat(server).stream(ASK))
+    assert "text/html in place of a stream" in caught.value.detail
 
 
 async def test_json_in_place_of_a_stream_is_told(server: OpenAIServer) -> None:
     server.chat = Script(body={"error": "streaming is off"})
-    with pytest.raises(ProviderError, match="application/json in place of a stream"):
+    with pytest.raises(ProviderError, match="no answer of a model") as caught:
         await collected(chat(server).stream(ASK))
+    assert "application/json in place of a stream" in caught.value.detail
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ async def test_a_stream_that_breaks_gives_its_pieces_and_then_an_error(
     with pytest.raises(ProviderError) as caught:
         async for piece in chat(server).stream(ASK):
             pieces.append(piece.text)
-    assert words in str(caught.value)
+    assert words in f"{caught.value} {caught.value.detail}"
     assert "".join(pieces) == ANSWER
     assert caught.value.__context__ is None
     assert len(server.calls) == 1
@@ -368,7 +370,8 @@ def test_an_unknown_model_is_told(server: OpenAIServer) -> None:
     with pytest.raises(ProviderError) as caught:
         chat(server).generate(ASK)
     assert "does not know the address or the model qwen3 (HTTP 404)" in str(caught.value)
-    assert "try pulling it first" in str(caught.value)
+    assert "try pulling it first" in caught.value.detail
+    assert "try pulling it first" not in str(caught.value.as_dict())
 
 
 @pytest.mark.parametrize(
@@ -385,8 +388,9 @@ def test_the_server_s_reason_is_found_in_any_form(
     server: OpenAIServer, body: Any, words: str
 ) -> None:
     server.fail(Fault(status=422, body=body))
-    with pytest.raises(ProviderError, match=words):
+    with pytest.raises(ProviderError) as caught:
         chat(server).generate(ASK)
+    assert caught.value.detail == words
 
 
 def test_neither_key_nor_address_is_a_configuration_error() -> None:

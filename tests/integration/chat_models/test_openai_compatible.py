@@ -82,7 +82,7 @@ def test_the_size_is_learned_when_nobody_says_it(server: OpenAIServer) -> None:
 def test_a_size_is_asked_for_only_when_set(server: OpenAIServer) -> None:
     server.strict_dim = True
     assert embedder(server, dim=16).embed_query("a").shape == (16,)
-    with pytest.raises(ProviderError, match="does not support matryoshka"):
+    with pytest.raises(ProviderError, check=lambda e: "does not support matryoshka" in e.detail):
         embedder(server, dim=0, dimensions=8).embed_query("a")
     server.strict_dim = False
     assert embedder(server, dim=8, dimensions=8).embed_query("a").shape == (8,)
@@ -144,8 +144,8 @@ def test_base64_may_be_asked_for(server: OpenAIServer) -> None:
         ("nan", "zero or not finite"),
         ("null", "zero or not finite"),
         ("zero", "zero or not finite"),
-        ("html", "no answer of a model: a web page"),
-        ("text", "no answer of a model: upstream is warming up"),
+        ("html", "no answer of a model"),
+        ("text", "upstream is warming up"),
         ("not_json", "no answer of a model"),
         ("no_data", "no answer of a model"),
         ("wrong_kind", "no answer of a model"),
@@ -156,7 +156,7 @@ def test_a_wrong_answer_is_refused_at_once(server: OpenAIServer, mode: str, word
     server.mode = mode
     with pytest.raises(ProviderError) as caught:
         embedder(server).embed_passages(TEXTS)
-    assert words in str(caught.value)
+    assert words in f"{caught.value} {caught.value.detail}"
     assert len(server.calls) == 1
 
 
@@ -236,7 +236,7 @@ def test_a_429_may_name_a_date_and_one_beyond_the_deadline_is_not_waited_for(
 def test_an_empty_account_is_not_tried_again(server: OpenAIServer) -> None:
     body = {"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}}
     server.fail(Fault(status=429, body=body, times=9))
-    with pytest.raises(ProviderError, match="You exceeded your quota"):
+    with pytest.raises(ProviderError, check=lambda e: "You exceeded your quota" in e.detail):
         embedder(server).embed_query("a")
     assert len(server.calls) == 1
 
@@ -245,7 +245,7 @@ def test_503_for_ever_ends_with_the_deadline(server: OpenAIServer) -> None:
     server.fail(Fault(status=503, body=b"<html>503</html>", times=999))
     policy = RetryPolicy(max_attempts=999, first_wait_s=0.02, max_wait_s=0.05, deadline_s=0.4)
     started = time.monotonic()
-    with pytest.raises(ProviderError, match=r"failed \(HTTP 503\): a web page"):
+    with pytest.raises(ProviderError, match=r"failed \(HTTP 503\)\. Try"):
         embedder(server, retry=policy).embed_passages(TEXTS)
     assert time.monotonic() - started < 1.5
     assert 5 <= len(server.calls) < 40
@@ -297,7 +297,7 @@ def test_a_wrong_key_is_told_and_never_shown(
     error = caught.value
     assert len(server.calls) == 1
     # The server quoted the key in its answer.
-    assert "Incorrect API key provided: ***." in str(error)
+    assert error.detail == "Incorrect API key provided: ***."
     assert "Check RAG_OPENAI_API_KEY." in str(error)
     assert error.__cause__ is None and error.__context__ is None
     seen = [str(error.as_dict()), repr(error), repr(model), repr(vars(model)), caplog.text]

@@ -23,7 +23,12 @@ from agents.flows.versions.versions import (
     save_flow_version,
 )
 from rag.core.access import Scope, may_edit, may_read
-from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
+from rag.core.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+)
 from rag.services.access.api_keys import scope_of
 from tests.factories import GroupFactory, UserFactory
 from tests.integration.flow_world import run_flow
@@ -120,8 +125,12 @@ def test_a_flow_goes_out_and_comes_in_again(owner: Scope, tmp_path: Path) -> Non
 
 def test_another_s_flow_is_not_overwritten(owner: Scope) -> None:
     version = save(owner)
+    other = scope_of(UserFactory())
+    with pytest.raises(ConflictError, match="cannot be used"):
+        save(other, **{"a.md": "mine"})
+    models.Flow.objects.update(is_public=True)
     with pytest.raises(ForbiddenError, match="belongs to somebody else"):
-        save(scope_of(UserFactory()), **{"a.md": "mine"})
+        save(other, **{"a.md": "mine"})
     with pytest.raises(ForbiddenError, match="signed in"):
         save(Scope.anonymous(), FLOW.replace("small", "other", 1))
     with pytest.raises(ForbiddenError, match="Only editors"):

@@ -118,7 +118,7 @@ def test_batches_keep_to_the_service_s_cap_and_to_order(server: GeminiServer) ->
 
 def test_more_than_the_cap_is_refused_by_the_service(server: GeminiServer) -> None:
     limits = BatchLimits(max_texts=101)
-    with pytest.raises(ProviderError, match="A batch holds 1 to 100"):
+    with pytest.raises(ProviderError, check=lambda e: "A batch holds 1 to 100" in e.detail):
         embedder(server, limits=limits).embed_passages(["a"] * 101)
     assert len(server.calls) == 1
 
@@ -169,17 +169,17 @@ def test_an_address_may_have_a_path_before_it(server: GeminiServer) -> None:
     [
         ("missing", "answered 3 texts with 2 vectors"),
         ("no_embeddings", "answered 3 texts with 0 vectors"),
-        ("empty", "no answer of a model: nothing"),
+        ("empty", "no answer of a model. Check"),
         ("wrong_size", "vectors of 2 numbers, but 64 are expected"),
         ("nan", "zero or not finite"),
-        ("html", "no answer of a model: a web page"),
+        ("html", "a web page"),
     ],
 )
 def test_a_wrong_answer_is_refused_at_once(server: GeminiServer, mode: str, words: str) -> None:
     server.mode = mode
     with pytest.raises(ProviderError) as caught:
         embedder(server).embed_passages(TEXTS)
-    assert words in str(caught.value)
+    assert words in f"{caught.value} {caught.value.detail}"
     assert caught.value.__context__ is None
     assert len(server.calls) == 1
 
@@ -209,7 +209,7 @@ def test_a_429_may_ask_by_header(server: GeminiServer) -> None:
 def test_a_wish_beyond_the_deadline_is_not_waited_for(server: GeminiServer) -> None:
     reply = error(429, "RESOURCE_EXHAUSTED", "Daily quota.", [retry_info("40000s")])
     server.fail(Fault(status=429, body=reply.body, times=9))
-    with pytest.raises(ProviderError, match=r"quota is used up \(HTTP 429\): Daily quota"):
+    with pytest.raises(ProviderError, match=r"quota is used up \(HTTP 429\)\. Try"):
         embedder(server).embed_query("a")
     assert len(server.calls) == 1
 
@@ -218,7 +218,7 @@ def test_503_for_ever_ends_with_the_deadline(server: GeminiServer) -> None:
     server.fail(Fault(status=503, body=error(503, "UNAVAILABLE", "overloaded").body, times=999))
     policy = RetryPolicy(max_attempts=999, first_wait_s=0.02, max_wait_s=0.05, deadline_s=0.4)
     started = time.monotonic()
-    with pytest.raises(ProviderError, match=r"failed \(HTTP 503\): overloaded"):
+    with pytest.raises(ProviderError, match=r"failed \(HTTP 503\)\. Try"):
         embedder(server, retry=policy).embed_passages(TEXTS)
     assert time.monotonic() - started < 2.0
     assert len(server.calls) >= 4

@@ -168,7 +168,7 @@ def test_a_body_that_is_no_answer_is_told(server: GeminiServer, kind: str, words
     server.chat = Script(kind=kind)
     with pytest.raises(ProviderError, match="no answer of a model") as caught:
         chat(server).generate(ASK)
-    assert words in str(caught.value)
+    assert words in caught.value.detail
     assert len(server.calls) == 1
 
 
@@ -185,7 +185,7 @@ async def test_a_web_page_in_place_of_a_stream_is_told(server: GeminiServer) -> 
         ("ping", "no answer of a model"),
         ("drop", "The connection to Gemini"),
         ("quiet", "the answer broke off"),
-        ("error", "failed (HTTP 503): The model is overloaded."),
+        ("error", "The model is overloaded."),
     ],
 )
 async def test_a_stream_that_breaks_gives_its_pieces_and_then_an_error(
@@ -196,7 +196,7 @@ async def test_a_stream_that_breaks_gives_its_pieces_and_then_an_error(
     with pytest.raises(ProviderError) as caught:
         async for piece in chat(server).stream(ASK):
             pieces.append(piece.text)
-    assert words in str(caught.value)
+    assert words in f"{caught.value} {caught.value.detail}"
     assert "".join(pieces) == ANSWER
     assert caught.value.__context__ is None
     assert len(server.calls) == 1

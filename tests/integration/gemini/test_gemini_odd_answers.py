@@ -98,14 +98,14 @@ def test_each_step_ends_in_one_clear_error(
     server.fail(Fault(200, BODIES[body], times=99, on=STEPS[step]))
     with pytest.raises(ProviderError) as caught:
         act(step)
-    said = str(caught.value)
+    said = f"{caught.value} {caught.value.detail}"
     is_unacknowledged = step.endswith("bytes") and body != "page"
     is_eventless = step == "stream" and body == "null"
     if is_unacknowledged or is_eventless:
         assert re.search("was not acknowledged|broke off", said)
     else:
         assert UNREADABLE in said
-        assert ("a web page" in said) == (body == "page")
+        assert ("a web page" in caught.value.detail) == (body == "page")
     server.faults.clear()
     assert not server.files.files
     assert all(len(store.documents) <= 1 for store in server.files.stores.values())
@@ -128,7 +128,7 @@ def test_a_store_without_a_name_is_none(
     server: GeminiServer, act: Callable[[str], object], step: str
 ) -> None:
     server.fail(Fault(200, b"{}", on=STEPS[step]))
-    with pytest.raises(ProviderError, match="a store without a name"):
+    with pytest.raises(ProviderError, check=lambda e: "a store without a name" in e.detail):
         act(step)
 
 

@@ -107,7 +107,7 @@ def test_the_pieces_are_not_sent_four_times_with_pauses(
     assert [found.name for found in search.list_documents(store)] == [document.name]
     assert len(pieces(server)) == 1
     server.fail(Fault(200, b"", times=99, on=BYTES))
-    with pytest.raises(ProviderError, match="was not acknowledged"):
+    with pytest.raises(ProviderError, check=lambda e: "was not acknowledged" in e.detail):
         search.upload(store, upload_of(tmp_path / "b.txt"), deadline=Deadline(5.0))
     assert len(search.list_documents(store)) == 1
 
@@ -115,8 +115,8 @@ def test_the_pieces_are_not_sent_four_times_with_pauses(
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (Fault(400, error(400, "INVALID_ARGUMENT", "Odd bytes.").body), "HTTP 400.*Odd bytes"),
-        (Fault(503, error(503, "UNAVAILABLE", "Later.").body, times=9), "HTTP 503.*Later"),
+        (Fault(400, error(400, "INVALID_ARGUMENT", "Odd bytes.").body), "HTTP 400"),
+        (Fault(503, error(503, "UNAVAILABLE", "Later.").body, times=9), "HTTP 503"),
     ],
 )
 def test_an_error_of_a_piece_is_the_service_s_own(
@@ -139,7 +139,7 @@ def test_a_start_without_an_address_is_an_unreadable_answer(
     server: GeminiServer, search: GeminiFileSearch, store: str, tmp_path: Path
 ) -> None:
     server.files.modes.has_url = False
-    with pytest.raises(ProviderError, match="Upload URL was not returned"):
+    with pytest.raises(ProviderError, check=lambda e: "Upload URL was not returned" in e.detail):
         search.upload(store, upload_of(tmp_path / "a.txt"), deadline=Deadline(5.0))
 
 
@@ -204,8 +204,8 @@ def test_a_poll_that_fails_is_tried_again(
 @pytest.mark.parametrize(
     ("code", "kind", "words"),
     [
-        (3, DocumentError, "cannot index “a.txt”: The file is damaged."),
-        (13, ProviderError, "failed to index “a.txt”: The file is damaged."),
+        (3, DocumentError, "cannot index “a.txt”."),
+        (13, ProviderError, "failed to index “a.txt”."),
     ],
 )
 def test_an_operation_that_ends_with_an_error_says_whose_fault_it_is(
@@ -221,7 +221,7 @@ def test_an_operation_that_ends_with_an_error_says_whose_fault_it_is(
     modes.operation, modes.operation_error = "error", (code, "The file is damaged.")
     with pytest.raises(kind) as caught:
         search.upload(store, upload_of(tmp_path / "a.txt"), deadline=Deadline(5.0))
-    assert words in str(caught.value)
+    assert words in str(caught.value) and caught.value.detail == "The file is damaged."
     assert search.list_documents(store) == []
 
 

@@ -397,7 +397,7 @@ def test_only_listed_databases_are_read(settings: Any) -> None:
     with pytest.raises(UnknownNameError, match="“other”. Known: default"):
         ask("SELECT 1", database="other")
     settings.RAG = {**settings.RAG, "SOURCE_DATABASES": ()}
-    with pytest.raises(ConfigurationError, match="RAG_SOURCE_DATABASES"):
+    with pytest.raises(InvalidInputError, match="RAG_SOURCE_DATABASES"):
         ask("SELECT 1")
     settings.RAG = {**settings.RAG, "SOURCE_DATABASES": ("default", "second")}
     with pytest.raises(UnknownNameError, match="Known: default, second"):

@@ -176,7 +176,7 @@ def test_a_store_is_loaded_onto_another_model(tmp_path: Path) -> None:
 
 def test_a_name_that_is_taken_is_told(tmp_path: Path) -> None:
     dump_store(store=store_with_work(), path=tmp_path / "d")
-    with pytest.raises(ConflictError, match="exists already"):
+    with pytest.raises(ConflictError, match="cannot be used"):
         load_store(path=tmp_path / "d")
 
 

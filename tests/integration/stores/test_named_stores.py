@@ -61,7 +61,7 @@ def test_a_second_store_of_a_display_name_gets_another_name(scope: Scope) -> Non
 @pytest.mark.django_db
 def test_a_name_that_is_taken_is_a_conflict_for_who_asked_for_that_name() -> None:
     create_store(name="Guides")
-    with pytest.raises(ConflictError, match="“Guides” exists already"):
+    with pytest.raises(ConflictError, match="“Guides” cannot be used"):
         create_store(name="Guides")
 
 

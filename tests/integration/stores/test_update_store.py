@@ -90,7 +90,7 @@ def test_bad_values_change_nothing(values: dict[str, Any], error: type[Exception
 def test_a_name_is_given_once() -> None:
     store, other = StoreFactory(), StoreFactory()
     for field in ("name", "slug"):
-        with pytest.raises(ConflictError, match="exists already"):
+        with pytest.raises(ConflictError, match="cannot be used"):
             update(store, **{field: getattr(other, field)})
     assert update(store, name=store.name, slug=store.slug).name == store.name
 
@@ -106,6 +106,6 @@ def test_a_name_taken_at_this_very_moment_is_a_conflict_too(monkeypatch: Any) ->
 
     # The first look finds the name free; the database does not.
     monkeypatch.setattr(service, "_check_names", late)
-    with pytest.raises(ConflictError, match="“taken” exists already"):
+    with pytest.raises(ConflictError, match="“taken” cannot be used"):
         update(store, name=other.name)
     assert len(calls) == 2

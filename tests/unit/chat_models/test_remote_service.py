@@ -45,11 +45,20 @@ def test_a_status_says_what_to_do(status: int, is_transient: bool, words: str) -
     assert type(failure.error) is ProviderError
 
 
-@pytest.mark.parametrize(
-    ("said", "told"), [("overloaded", "overloaded."), ("Later!", "Later!"), ("忙。", "忙。")]
-)
-def test_the_server_s_words_end_before_the_hint_begins(said: str, told: str) -> None:
-    assert f"(HTTP 503): {told} Try again" in str(SERVICE.refused(503, said).error)
+def test_the_server_s_own_words_are_in_the_log_and_in_nothing_that_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = f"model at http://10.0.0.7/v1 with {KEY} said {{0}} {{x}} %s"
+    for failure in (
+        *(SERVICE.refused(status, said) for status in (301, 400, 401, 404, 429, 503)),
+        SERVICE.unreachable(said),
+        SERVICE.unreadable(said),
+    ):
+        error = failure.error
+        assert "10.0.0.7" not in f"{error} {error.as_dict()}"
+        assert error.detail == said.replace(KEY, "***")
+        assert error.detail in caplog.messages[-1] and "llm.example:8000" in caplog.messages[-1]
+    assert KEY not in caplog.text
 
 
 def test_a_timeout_is_an_error_of_its_own() -> None:
@@ -81,10 +90,6 @@ def test_words_of_a_server_are_shortened_to_a_line() -> None:
     assert len(SERVICE.clean("x" * 5000)) == MAX_REASON_CHARS
     assert SERVICE.clean("") == SERVICE.clean(None) == "no reason given"
     assert SERVICE.clean("  <html><h1>502</h1></html>") == "a web page"
-
-
-def test_braces_in_a_server_s_words_do_no_harm() -> None:
-    assert "{0} {x} %s" in str(SERVICE.refused(400, "{0} {x} %s").error)
 
 
 @pytest.mark.parametrize(

@@ -112,3 +112,10 @@ def test_words_for_yes_and_no(text: str, said: bool) -> None:
     assert environment.flag("F", default=not said) is said
     environment.ENVIRON = {}
     assert environment.flag("F", default=said) is said
+
+
+@pytest.mark.parametrize("text", ["", "  ", "{}"])
+def test_a_table_that_is_set_to_nothing_is_empty(text: str) -> None:
+    environment = Environment()
+    environment.ENVIRON = {"RAG_SOURCE_DATABASES": text}
+    assert environment.table("RAG_SOURCE_DATABASES") == {}
