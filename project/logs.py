@@ -32,6 +32,7 @@ _KEYS = re.compile(r"ck_[0-9a-f]{8}_[\w-]+|(?i:bearer|token)\s+[\w.~+/=-]{12,}")
 _LEAST = 8
 # Clients of services tell each address that they call, with what is asked.
 _LOUD = (
+    "axes",
     "procrastinate",
     "httpx",
     "httpx2",

@@ -31,6 +31,7 @@ from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from agents.api.openai.errors import render_openai_error
+from project.accounts.throttle import locked_response, remember_browser
 from rag.api.file_search.errors import ROUTES, render_sentence
 from rag.api.http.errors import HttpFailure, Renderer, map_error, map_status, render_json
 from rag.core import metrics
@@ -181,6 +182,20 @@ class AsyncCommonMiddleware(_Light, CommonMiddleware):
         except DisallowedHost as error:
             failure = map_error(request, error) or map_status(request, 400)
             return render_failure(request, failure)
+
+
+class LoginThrottleMiddleware(_Light):
+    """Tells who must wait so in one sentence, whichever door they try; keeps browsers known."""
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        """Return the refusal of a locked door, else the answer as it is."""
+        if getattr(request, "axes_locked_out", False):
+            return locked_response(request)
+        if name := getattr(request, "login_name", ""):
+            remember_browser(request, response, name)
+        return response
 
 
 class AsyncAuthenticationMiddleware(_Light, AuthenticationMiddleware):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
 SECURE_HSTS_SECONDS = env.whole("HSTS_SECONDS", default=31_536_000) if HTTPS else 0
 # Subdomains and the browsers' preload lists are for the owner of the whole domain to decide.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("HSTS_SUBDOMAINS", default=False)
-SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+# The last: LoginThrottleMiddleware stands in the place of the middleware of django-axes.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "axes.W002"]
 
 
 # Pages of these origins may call the APIs with a key of their own; cookies never go along.
@@ -73,6 +75,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "ninja",
+    "axes",
     "rag",
     "agents",
     "project.apps.TelemetryConfig",
@@ -90,6 +93,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "project.middleware.AsyncAuthenticationMiddleware",
     "project.middleware.AsyncMessageMiddleware",
+    "project.middleware.LoginThrottleMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 REST_FRAMEWORK: dict[str, Any] = {
@@ -176,10 +180,42 @@ DJANGO_REDIS_IGNORE_EXCEPTIONS = DJANGO_REDIS_LOG_IGNORED_EXCEPTIONS = True
 
 # Who opens the login page itself is led to the desk.
 LOGIN_REDIRECT_URL = "admin:index"
-AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
-    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+_VALIDATORS = "django.contrib.auth.password_validation"
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
+    {
+        "NAME": f"{_VALIDATORS}.MinimumLengthValidator",
+        "OPTIONS": {"min_length": env.whole("PASSWORD_MIN_LENGTH", default=10, least=8)},
+    },
+    {"NAME": f"{_VALIDATORS}.CommonPasswordValidator"},
+    {"NAME": f"{_VALIDATORS}.NumericPasswordValidator"},
+    {"NAME": f"{_VALIDATORS}.UserAttributeSimilarityValidator"},
 ]
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+# Failures to log in until who tries must wait: of one account from one address (or in a browser in
+# which it has signed in before), of one account from anywhere, of one address with any accounts.
+LOGIN_FAILURES = {
+    "pair": env.whole("LOGIN_FAILURES", default=5, least=1),
+    "account": env.whole("LOGIN_FAILURES_ACCOUNT", default=20, least=1),
+    "address": env.whole("LOGIN_FAILURES_ADDRESS", default=100, least=1),
+}
+LOGIN_LOCK_MINUTES = env.whole("LOGIN_LOCK_MINUTES", default=15, least=1)
+AXES_HANDLER = "project.accounts.throttle.LoginThrottle"
+AXES_CLIENT_IP_CALLABLE = "project.accounts.throttle.client_address"
+# The handler says whether one of its limits is reached, which is once.
+AXES_FAILURE_LIMIT, AXES_COOLOFF_TIME = 1, timedelta(minutes=LOGIN_LOCK_MINUTES)
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_RESET_ON_SUCCESS = AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = AXES_VERBOSE = False
+# The log tells the address of each failure; names are kept out, as some are passwords.
+AXES_SENSITIVE_PARAMETERS = ["username"]
+# How long somebody stays signed in: without a request, and in any case.
+SESSION_ENGINE = "project.accounts.session"
+SESSION_IDLE_S = 60 * env.whole("SESSION_IDLE_MINUTES", default=1440)
+SESSION_MAX_S = 3600 * env.whole("SESSION_MAX_HOURS", default=336)
+SESSION_COOKIE_AGE = SESSION_MAX_S or 1_209_600
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 LANGUAGE_CODE = env.choice("LANGUAGE_CODE", default="en", allowed=[code for code, _ in LANGUAGES])
 LOCALE_PATHS = [BASE_DIR / "locale"]
