@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from django.apps import AppConfig
+from django.contrib import admin
 
 SERVERS = frozenset({"web_server", "uvicorn", "gunicorn", "hypercorn", "daphne"})
 LONG_COMMANDS = frozenset({"procrastinate", "runserver"})
@@ -22,6 +23,10 @@ class TelemetryConfig(AppConfig):
         from project.telemetry import start_telemetry
         from rag.services.operations import start_metrics
 
+        # Pages of the library's tables, which know neither our theme nor our rules.
+        for model in list(admin.site._registry):
+            if model.__module__.startswith("allauth."):
+                admin.site.unregister(model)
         if is_long_running(sys.argv):
             start_metrics()
             start_telemetry()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from project import cors_headers
+from project.accounts.sign_on_settings import sign_on_providers
 from project.admin_theme import UNFOLD as UNFOLD
 from project.environment import Environment
 from project.logs import FORMATS, LEVELS, SECRET_SETTINGS, logging_config
@@ -76,6 +77,11 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "ninja",
     "axes",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.mfa",
     "rag",
     "agents",
     "project.apps.TelemetryConfig",
@@ -94,6 +100,7 @@ MIDDLEWARE = [
     "project.middleware.AsyncAuthenticationMiddleware",
     "project.middleware.AsyncMessageMiddleware",
     "project.middleware.LoginThrottleMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 REST_FRAMEWORK: dict[str, Any] = {
@@ -211,6 +218,28 @@ AXES_RESET_ON_SUCCESS = AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = AXES_VERBOSE = False
 # The log tells the address of each failure; names are kept out, as some are passwords.
 AXES_SENSITIVE_PARAMETERS = ["username"]
+# Single sign-on by OpenID Connect; off without an issuer.
+OIDC_ISSUER, OIDC_NAME = env.str("OIDC_ISSUER", default=""), env.str("OIDC_NAME", default="SSO")
+OIDC_CLIENT_ID = env.str("OIDC_CLIENT_ID", default="")
+OIDC_CLIENT_SECRET = env.str("OIDC_CLIENT_SECRET", default="")
+OIDC_SCOPES: list[str] = env.list("OIDC_SCOPES", default=["openid", "profile", "email"])
+# Groups of the provider to groups of ours: {"kb-readers": "Readers"}; without them all may come in.
+OIDC_GROUPS_CLAIM = env.str("OIDC_GROUPS_CLAIM", default="groups")
+OIDC_GROUPS: dict[str, str] = env.table("OIDC_GROUPS")
+OIDC_STAFF_GROUPS: list[str] = env.list("OIDC_STAFF_GROUPS", default=[])
+SOCIALACCOUNT_PROVIDERS = sign_on_providers(
+    OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET, OIDC_NAME, OIDC_SCOPES
+)
+SOCIALACCOUNT_ADAPTER = "project.accounts.oidc.SignOnAccounts"
+SOCIALACCOUNT_LOGIN_ON_GET, SOCIALACCOUNT_EMAIL_VERIFICATION = True, "none"
+ACCOUNT_ADAPTER = "project.accounts.second_factor.Accounts"
+ACCOUNT_EMAIL_VERIFICATION, ACCOUNT_UNIQUE_EMAIL = "none", False
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+# Codes of an authenticator (TOTP): nobody's, everybody's who wants, or required of staff.
+SECOND_FACTOR = env.choice("SECOND_FACTOR", default="off", allowed=("off", "optional", "staff"))
+MFA_ADAPTER = "project.accounts.second_factor.SealedSecrets"
+MFA_FORMS = {"authenticate": "project.accounts.second_factor.CodeForm"}
+MFA_TOTP_ISSUER, MFA_TOTP_TOLERANCE = "Citable", 1
 # How long somebody stays signed in: without a request, and in any case.
 SESSION_ENGINE = "project.accounts.session"
 SESSION_IDLE_S = 60 * env.whole("SESSION_IDLE_MINUTES", default=1440)

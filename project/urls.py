@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
-from agents.admin.chat_page import ChatLogin, chat_page
+from agents.admin.chat_page import chat_page
 from agents.api import routes as agent_routes
 from project.api import api, openai_api
 from project.openapi import openapi_document
@@ -19,10 +18,10 @@ handler500 = "rag.admin.ui.server_error.server_error"
 # Ninja's own root answers every address below it, so it comes after the resources.
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    # Before the admin's, whose own login knows no second factor.
+    path("", include("project.accounts.urls")),
     path("admin/", admin.site.urls),
     path("chat", chat_page, name="chat"),
-    path("chat/login", ChatLogin.as_view(), name="chat-login"),
-    path("chat/logout", LogoutView.as_view(next_page="chat-login"), name="chat-logout"),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),

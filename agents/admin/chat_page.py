@@ -1,4 +1,4 @@
-"""Chat page: HTML with the user's agents and stores, the translated texts of its script, sign-in.
+"""Chat page: HTML with the user's agents and stores, the translated texts of its script.
 
 Readers may have no access to the admin; strict security headers go with every answer.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.csrf import ensure_csrf_cookie
@@ -98,19 +97,6 @@ TEXTS = {
 }
 
 
-class ChatLogin(LoginView):
-    """Django's login for the chat page; the admin's own refuses users who are not staff."""
-
-    template_name = "chat/login.html"
-    next_page = "chat"
-    redirect_authenticated_user = True
-
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Answer under the chat's policy."""
-        response = super().dispatch(request, *args, **kwargs)
-        return set_security_headers(response) if isinstance(response, HttpResponse) else response
-
-
 def set_security_headers(response: HttpResponse) -> HttpResponse:
     """Return the response with a strict CSP, ``no-store`` and a same-origin referrer policy."""
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
@@ -128,7 +114,11 @@ def chat_page(request: HttpRequest) -> HttpResponse:
         **_choices(scope_of(request.user)),
         "texts": {name: str(text) for name, text in TEXTS.items()},
     }
-    context = {"data": data, "is_staff": getattr(request.user, "is_staff", False)}
+    context = {
+        "data": data,
+        "is_staff": getattr(request.user, "is_staff", False),
+        "second_factor": settings.SECOND_FACTOR != "off",
+    }
     return set_security_headers(render(request, "chat/page.html", context))
 
 

@@ -20,7 +20,7 @@ _STEP_S = 60
 class SessionStore(DatabaseStore):
     """A session that is empty once it is over."""
 
-    def decode(self, session_data: str) -> dict[str, Any]:
+    def decode(self, session_data: bytes | str) -> dict[str, Any]:
         """Return what was stored; nothing of a session that is over."""
         found: dict[str, Any] = super().decode(session_data)
         if not found:

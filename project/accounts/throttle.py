@@ -45,7 +45,7 @@ def client_address(request: HttpRequest) -> str:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-class LoginThrottle(AxesDatabaseHandler):
+class LoginThrottle(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes has no types
     """Handler of django-axes with a limit for each bucket, where its own has one for all."""
 
     def get_failures(
@@ -103,7 +103,8 @@ def _wait_s(rows: QuerySet[AccessAttempt], limit: int) -> int:
     for failures, at in recent.values_list("failures_since_start", "attempt_time")[: limit + 1]:
         n_failures += failures
         if n_failures >= limit:
-            return max(1, math.ceil((at + lock - now()).total_seconds()))
+            left: float = (at + lock - now()).total_seconds()
+            return max(1, math.ceil(left))
     return 0
 
 

@@ -16,6 +16,7 @@ from rag import models
 from rag.core.errors import RAGError, UnknownNameError
 from rag.services.operations import check_index, check_installation, check_jobs, check_rows
 from rag.services.operations.check_result import Check, CheckResult
+from rag.services.operations.check_sign_on import check_sign_on
 
 CHECKS: dict[str, Check] = {
     "versions": check_installation.check_versions,
@@ -24,6 +25,7 @@ CHECKS: dict[str, Check] = {
     "models": check_installation.check_store_models,
     "simplified": check_installation.check_simplified_form,
     "settings": check_installation.check_prices_and_rerankers,
+    "sign-on": check_sign_on,
     "jobs": check_jobs.check_job_queue,
     "files": check_jobs.check_stuck_files,
     "deltas": check_rows.check_pending_statistics,
