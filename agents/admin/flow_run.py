@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.admin.flow_answer import answer_block
 from agents.admin.flow_page import version_graph
+from agents.admin.flow_visit import (
+    CompareRunsPage,
+    costs_text,
+    node_state_label,
+    shown_visit,
+)
 from agents.flows.runs.read import run_summary
+from agents.flows.runs.visits import total_costs
 from agents.runtime.scopes import may_read_run
 from rag.admin.ui.admin_page import ObjectPage
 from rag.admin.ui.cells import column, label, page_link
@@ -23,6 +30,7 @@ from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
 from rag.core.access import Scope, may_edit
+from rag.core.errors import NotFoundError
 
 _STATUS = models.FlowRun.Status
 COLOURS = {
@@ -31,13 +39,6 @@ COLOURS = {
     _STATUS.DONE: "good",
     _STATUS.ERROR: "bad",
     _STATUS.CANCELLED: "idle",
-}
-NODE_STATE_LABELS = {
-    "running": (_("running"), "busy"),
-    "waiting": (_("waits for a decision"), "warn"),
-    "done": (_("done"), "good"),
-    "failed": (_("failed"), "bad"),
-    "ended": (_("ended"), "idle"),
 }
 
 
@@ -69,17 +70,39 @@ class FlowRunPage(ObjectPage):
         is_part = self.request.GET.get("part") == "1"
         return ["admin/agents/flow_run_part.html" if is_part else self.template_name]
 
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show the run, or with ``part=visit`` one of its visits; 404 for one that never was."""
+        if request.GET.get("part") != "visit":
+            return super().get(request, *args, **kwargs)
+        try:
+            shown = self._opened(str(request.GET.get("visit") or ""))
+        except NotFoundError as error:
+            raise Http404(str(error)) from None
+        context = {"visit": shown, "run": self.row, "is_open": _is_open(self.row)}
+        return render(request, "admin/agents/flow_visit.html", context)
+
+    def _opened(self, place: str) -> dict[str, Any]:
+        """Return the visit of ``number:node``."""
+        number, _colon, node = place.partition(":")
+        scope = scope_for(self.request)
+        return shown_visit(self.row, scope, node, parse_int(number) or 1)
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return what the caller may see of the run."""
         scope, run = scope_for(self.request), self.row
         summary = run_summary(run=run, scope=scope)
         is_editor = may_edit(scope, run.version.flow.facts)
-        longest = max([node["duration_ms"] or 0 for node in summary["nodes"]], default=0)
+        nodes = timeline(summary)
+        opened = self.request.GET.get("visit") or _failed_place(nodes)
+        for node in nodes:
+            node["shown"] = self._opened(opened) if node["place"] == opened else None
         return super().get_context_data(
             **kwargs,
             run=run,
             summary=summary,
-            nodes=[_node(one, longest) for one in summary["nodes"]],
+            nodes=nodes,
+            answered_by=_answered_by(summary),
+            costs=costs_text(total_costs(summary["nodes"])),
             status=label(run.get_status_display(), COLOURS[_STATUS(run.status)]),
             error=error_sentence(run.error),
             picture=version_graph(run.version, run),
@@ -87,7 +110,7 @@ class FlowRunPage(ObjectPage):
             may_decide=is_editor,
             reviews=summary["reviews"] if is_editor else [],
             is_running=run.status == _STATUS.RUNNING,
-            is_open=run.status in (_STATUS.RUNNING, _STATUS.PAUSED),
+            is_open=_is_open(run),
             is_failed=run.status == _STATUS.ERROR,
             api=f"/api/flows/{run.version.flow.name}/runs/{run.key}",
             answer=answer_block(summary),
@@ -134,6 +157,7 @@ class FlowRunAdmin(ReadOnlyAdmin):
     def pages(self) -> Sequence[tuple[str, Any, str]]:
         return (
             ("<int:pk>/page/", FlowRunPage, "agents_flowrun_page"),
+            ("<int:pk>/compare/", CompareRunsPage, "agents_flowrun_compare"),
             ("of/<uuid:key>/", self.by_key, "agents_flowrun_of"),
         )
 
@@ -162,16 +186,40 @@ class FlowRunAdmin(ReadOnlyAdmin):
     )
 
 
-def _node(node: dict[str, Any], longest: float) -> dict[str, Any]:
-    text, colour = NODE_STATE_LABELS.get(node["status"], (node["status"], "idle"))
-    share = round(100 * (node["duration_ms"] or 0) / longest) if longest else 0
+def _is_open(run: models.FlowRun) -> bool:
+    return run.status in (_STATUS.RUNNING, _STATUS.PAUSED)
+
+
+def timeline(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the visits of a run with their places on its time, in hundredths."""
+    nodes = summary["nodes"]
+    ends = [(one["offset_ms"] or 0) + (one["duration_ms"] or 0) for one in nodes]
+    whole = max([*ends, summary["duration_ms"] or 0, 1])
+    return [_node(one, whole) for one in nodes]
+
+
+def _node(node: dict[str, Any], whole: float) -> dict[str, Any]:
     # Runs of before tell of their sources in English alone.
     faults = {name: error_sentence(fault) for name, fault in node["source_faults"].items()}
-    sources = {**node["source_errors"], **faults}
     return {
         **node,
-        "label": label(text, colour),
-        "share": share,
-        "sources": sources,
+        "place": f"{node['visit']}:{node['node']}",
+        "label": node_state_label(node["status"]),
+        "from": round(100 * (node["offset_ms"] or 0) / whole, 1),
+        "width": max(0.6, round(100 * (node["duration_ms"] or 0) / whole, 1)),
+        "sources": {**node["source_errors"], **faults},
+        "costs": costs_text(node["costs"]),
         "error": error_sentence(node["error"]),
     }
+
+
+def _failed_place(nodes: Sequence[Mapping[str, Any]]) -> str:
+    return next((one["place"] for one in reversed(nodes) if one["status"] == "failed"), "")
+
+
+def _answered_by(summary: Mapping[str, Any]) -> str:
+    """Return the place of the visit that wrote the answer, empty without one."""
+    texts = [one for one in summary["nodes"] if one["response_content"]]
+    same = [one for one in texts if one["response_content"] == summary["answer"]]
+    last = (same or texts)[-1:] if summary["answer"] else []
+    return f"{last[0]['visit']}:{last[0]['node']}" if last else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -46,6 +46,15 @@ def run_visits(*, run: models.FlowRun, is_theirs: bool, gone: RunRedactor) -> li
         elif entry["status"] == "running" and run.ended_at is not None:
             entry["status"] = "ended"
     return list(found.values())
+
+
+def total_costs(visits: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what visits cost together, by currency, as far as prices are known."""
+    totals: dict[str, Decimal] = {}
+    for one in visits:
+        for currency, cost in one["costs"].items():
+            totals[currency] = totals.get(currency, Decimal(0)) + Decimal(cost)
+    return {currency: str(total) for currency, total in totals.items()}
 
 
 def call_cost(*, model: str, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -255,3 +255,42 @@ def test_the_page_of_a_run_marks_what_no_source_says(client: Client, desk: FlowD
     assert '<mark class="desk-unheld">Mars &lt;owns&gt; it.</mark>' in shown
     assert "not found in the sources</span>" in shown and "Every 30 days [1]. <mark" in shown
     assert "pump.txt, p. 3: “30 d”" in shown
+
+
+def test_from_the_answer_of_a_run_one_comes_to_the_prompt_that_made_it(
+    client: Client, desk: FlowDesk
+) -> None:
+    run = paused(desk, "fine")
+    shown = page(client, "agents_flowrun_page", run.pk)
+    assert "?visit=1%3Aanswer#opened" in shown and "How this answer came about" in shown
+    assert 'data-visit="1:judge"' in shown and "Judge the risk as JSON" not in shown
+    opened = client.get(at("agents_flowrun_page", run.pk, visit="1:answer")).content.decode()
+    assert "Write the answer for" in opened and 'id="opened" open' in opened
+    part = client.get(at("agents_flowrun_page", run.pk, part="visit", visit="1:judge"))
+    text = part.content.decode()
+    assert "Judge the risk as JSON" in text and "<html" not in text
+    assert "risk == &quot;high&quot;" in text and "does not hold" in text and "risk = low" in text
+    gone = client.get(at("agents_flowrun_page", run.pk, part="visit", visit="9:judge"))
+    assert gone.status_code == 404
+
+
+def test_a_failed_run_opens_where_it_failed_and_others_see_no_words(desk: FlowDesk) -> None:
+    run = paused(desk, "broken")
+    shown = page(client_of(desk.owner), "agents_flowrun_page", run.pk)
+    assert run.status == "error" and "Judge the risk as JSON" in shown and "it is down" in shown
+    group = GroupFactory()
+    desk.flow.editor_groups.add(group)
+    editor = client_of(UserFactory(permissions=RIGHTS, groups=[group]))
+    assert "Judge the risk as JSON" not in page(editor, "agents_flowrun_page", run.pk)
+
+
+def test_two_runs_stand_side_by_side(client: Client, desk: FlowDesk) -> None:
+    first, second = paused(desk, "fine"), paused(desk, "danger")
+    text = page(client, "agents_flowrun_compare", second.pk)
+    assert str(first.key)[:8] in text and "differs" not in text
+    response = client.get(at("agents_flowrun_compare", second.pk, **{"with": first.pk}))
+    text = response.content.decode()
+    assert "only one run came here" in text and "differs" in text
+    assert "Take the stairs, not the lift." in text
+    stranger = client_of(UserFactory(permissions=RIGHTS))
+    assert stranger.get(at("agents_flowrun_compare", second.pk)).status_code == 404

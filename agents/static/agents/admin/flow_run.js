@@ -56,7 +56,9 @@
     shown = markup;
     const held = part.contains(document.activeElement) ? wishOf(document.activeElement) : null;
     const before = stateOf();
+    const open = [...part.querySelectorAll("details[data-visit][open]")].map((one) => one.dataset.visit);
     part.innerHTML = markup;
+    for (const one of part.querySelectorAll("details[data-visit]")) if (open.includes(one.dataset.visit)) one.open = true;
     if (held) ([...part.querySelectorAll("[data-verb]")].find((one) => wishOf(one) === held) ?? part).focus();
     if (stateOf() !== before) document.dispatchEvent(new CustomEvent("desk-heard", { detail: stateOf() }));
   }
@@ -71,12 +73,23 @@
     if (document.getElementById("flow-state")?.dataset.running === "1") setTimeout(renew, 700);
   }
 
+  // What a node did is asked for when it is opened: of long runs it is much.
+  async function open(visit) {
+    const room = visit.querySelector(".flow-detail");
+    if (!visit.open || room.querySelector(".flow-block, .desk-note")) return;
+    const wish = new URLSearchParams({ part: "visit", visit: visit.dataset.visit });
+    const answer = await fetch(`${location.pathname}?${wish}`, { credentials: "same-origin" }).catch(() => null);
+    if (answer?.ok) room.innerHTML = await answer.text();
+    else tell(form.dataset.failed);
+  }
+  part?.addEventListener("toggle", (event) => { if (event.target.matches("details[data-visit]")) open(event.target); }, true);
+
   part?.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-verb]");
     // Not disabled, which would take the focus away.
     if (!button || button.ariaDisabled === "true") return;
-    const { verb, decision, node, from } = button.dataset;
-    const body = { cancel: {}, replay: { from_node: from, wait_s: 0 }, resume: { decision: decision ?? "", node: node ?? "", wait_s: 0 } }[verb];
+    const { verb, decision, node, from, visitNumber } = button.dataset;
+    const body = { cancel: {}, replay: { from_node: from, visit: Number(visitNumber ?? 1), wait_s: 0 }, resume: { decision: decision ?? "", node: node ?? "", wait_s: 0 } }[verb];
     button.ariaDisabled = "true";
     const told = await post(`${form.dataset.api}/${verb}`, body);
     button.ariaDisabled = null;
