@@ -19,7 +19,15 @@ from tests.edges.api_client import ok
 
 ADDRESS = "/api/openapi.json"
 # Pages, and what only leads on to the document.
-_NO_API = ("admin/", "chat", "i18n/", "api/schema.json", "v1/openapi.json")
+_NO_API = (
+    "admin/",
+    "chat",
+    "accounts/",
+    "theme.css",
+    "i18n/",
+    "api/schema.json",
+    "v1/openapi.json",
+)
 
 
 @pytest.fixture(scope="module")
