@@ -12,6 +12,7 @@ from agents.api.chat.chat import quotes_router, trace_router
 from agents.api.chat.chat import router as agents_router
 from agents.api.flows.runs import router as flows_router
 from agents.api.openai.openai import router as openai_router
+from agents.api.openai.responses import router as responses_router
 from project.middleware import render_failure
 from rag.api.file_search.views import router as file_search_router
 from rag.api.http.authentication import CookieAuth, KeyAuth
@@ -59,6 +60,7 @@ openai_api = DescribedAPI(
     openapi_url=None,
 )
 openai_api.add_router("", openai_router)
+openai_api.add_router("", responses_router)
 install_error_map(openai_api, render_failure)
 
 

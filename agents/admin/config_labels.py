@@ -20,6 +20,7 @@ _LABELS = {
     "bm25_threshold": _("Keyword score threshold"),
     "unanswerable": _("Without an answer in the results"),
     "citation_failure": _("A quote that does not hold"),
+    "enable_footnotes": _("Footnotes for OpenAI's clients"),
     "max_tokens": _("Max answer tokens"),
     "context_tokens": _("Sources, in tokens"),
     "history_turns": _("Earlier turns"),

@@ -60,6 +60,9 @@ class AgentConfig:
         help="A quote that its source does not hold: mark it, drop its sentence, or ask "
         "the model once to repair the answer.",
     )
+    enable_footnotes: bool = option(
+        False, help="OpenAI's clients get the citations again, as lines below the text."
+    )
     max_tokens: int = option(2048, help="Maximum tokens of an answer.", minimum=1, maximum=65536)
     context_tokens: int = option(
         4000, help="Maximum tokens of the sources.", minimum=100, maximum=1_000_000

@@ -12,6 +12,7 @@ from rag.models.outbox import OutboxRow
 from rag.models.query_log import QueryLog
 from rag.models.rag_node import RagNode
 from rag.models.reindex import ReindexRun
+from rag.models.repeatable_request import RepeatableRequest
 from rag.models.scanned_page import ScannedPage
 from rag.models.space import EmbeddingSpace
 from rag.models.store import Store

@@ -40,6 +40,12 @@ class ApiKey(models.Model):
         help_text=_("Only these; empty means all that the user may see."),
     )
     is_limited = models.BooleanField(_("only some stores"), default=False, editable=False)
+    footnotes = models.BooleanField(
+        _("footnotes"),
+        null=True,
+        blank=True,
+        help_text=_("Citations as lines below the text, for OpenAI's clients that show no more."),
+    )
     requests_per_minute = models.PositiveIntegerField(
         _("requests a minute"),
         default=600,

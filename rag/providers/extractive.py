@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
+from rag.providers.bpe import BpeTokenizer
 from rag.stages.citing.citation_markers import quote_marker, unmarked
 from rag.stages.citing.locate import find_abridged, locate_quote, quoted_parts
 from rag.stages.query.answer_sentences import SentenceScorer, SourceSentence
@@ -59,25 +60,38 @@ class ExtractiveChatModel:
 
     def generate(self, request: ChatRequest) -> ChatReply:
         """Return up to three cited sentences and the notice that no model is configured."""
+        pieces, reason = self._fitting(request)
         return ChatReply(
-            "\n".join(self._answer(request)),
+            "\n".join(pieces),
             model=self.id,
-            finish_reason="stop",
+            finish_reason=reason,
             notice=NOTICES[is_han(request.question)],
         )
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
         """Yield sentence by sentence; the last piece carries the reason and the notice."""
         # Vectors of sentences take tenths of a second, which other streams must not wait for.
-        pieces = await asyncio.to_thread(self._answer, request)
+        pieces, reason = await asyncio.to_thread(self._fitting, request)
         for this, _ in pairwise(pieces):
             yield ChatReply(f"{this}\n", model=self.id)
         yield ChatReply(
             pieces[-1],
             model=self.id,
-            finish_reason="stop",
+            finish_reason=reason,
             notice=NOTICES[is_han(request.question)],
         )
+
+    def _fitting(self, request: ChatRequest) -> tuple[list[str], str]:
+        """Return the sentences that ``max_tokens`` hold, at least the beginning of the first one,
+        and why they end."""
+        pieces, count = self._answer(request), BpeTokenizer().count
+        left = request.max_tokens
+        for n, piece in enumerate(pieces):
+            shown = _QUOTE.sub(r"\2", piece)
+            if (spent := count(shown)) > left:
+                return pieces[:n] or [_shortened(piece, left)], "length"
+            left -= spent
+        return pieces, "stop"
 
     def _answer(self, request: ChatRequest) -> list[str]:
         asked = parse_document_question(request.question)
@@ -131,6 +145,18 @@ class ExtractiveChatModel:
         compared = own[:MAX_COMPARED] + foreign[:MAX_FOREIGN]
         values = self._score(question, [sentences[n].text for n in compared])
         return dict(zip(compared, values, strict=True))
+
+
+_QUOTE = re.compile(r'<cite doc_id="([^"]*)" quote="[^"]*">(.*?)</cite>', re.S)
+
+
+def _shortened(piece: str, max_tokens: int) -> str:
+    """Return a sentence's beginning, still quoted letter by letter."""
+    found = _QUOTE.search(piece)
+    if found is None:
+        return piece[: BpeTokenizer().offsets(piece)[max_tokens - 1][1]]
+    shown = found[2]
+    return quote_marker(found[1], shown[: BpeTokenizer().offsets(shown)[:max_tokens][-1][1]])
 
 
 MAX_OUTLINE, MAX_TITLE = 40, 80

@@ -96,6 +96,7 @@ class ScriptedChatModel:
         time.sleep(line.delay_s)
         if request.tools and (calls := _calls(text)):
             return replace(self._reply("", text, request), tool_calls=calls)
+        text = "".join(_PIECE.findall(text)[: request.max_tokens])
         return self._reply(text, text, request)
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatReply]:
@@ -105,7 +106,8 @@ class ScriptedChatModel:
             await asyncio.sleep(line.delay_s)
             yield replace(self._reply("", text, request), tool_calls=calls)
             return
-        pieces = _PIECE.findall(text) or [""]
+        pieces = _PIECE.findall(text)[: request.max_tokens] or [""]
+        text = "".join(pieces)
         for piece in pieces[:-1]:
             await asyncio.sleep(line.delay_s / len(pieces))
             yield ChatReply(piece, model=self.id)
@@ -132,7 +134,9 @@ class ScriptedChatModel:
 
     def _reply(self, piece: str, text: str, request: ChatRequest) -> ChatReply:
         n_in = sum(len(_PIECE.findall(message.content)) for message in request.messages)
-        return ChatReply(piece, self.id, "stop", n_in, len(_PIECE.findall(text)))
+        n_out = len(_PIECE.findall(text))
+        reason = "length" if n_out >= request.max_tokens else "stop"
+        return ChatReply(piece, self.id, reason, n_in, n_out)
 
 
 def _calls(text: str) -> tuple[ToolUse, ...]:

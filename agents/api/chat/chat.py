@@ -28,6 +28,7 @@ from agents.chat.history.quotes import quote_image, quote_page
 from agents.core.page_context import PageContext
 from agents.runtime.event_errors import error_from_event
 from rag.api.http.authentication import require_caller
+from rag.api.http.idempotency import begun_once, repeatable
 from rag.api.http.ranges import ByteRange, deliver_bytes
 from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.access import Scope
@@ -38,6 +39,7 @@ router = Router(tags=["agents"])
 trace_router = Router(tags=["agents"])
 quotes_router = Router(tags=["agents"])
 _PROBLEMS = {**PROBLEMS, 409: Problem}
+MAX_MESSAGE = 2_000_000
 _Key = Annotated[str, Field(max_length=36)]
 _Url = Annotated[str, Field(min_length=1, max_length=2000)]
 _Fact = Annotated[str, Field(max_length=500)]
@@ -88,7 +90,12 @@ class ChatBody(Schema):
         },
     )
 
-    message: str = Field("", max_length=8000, description="What the person says.")
+    message: str = Field(
+        "",
+        max_length=MAX_MESSAGE,
+        description="What the person says: 8,000 characters, or as much as the agent's "
+        "context_tokens hold.",
+    )
     session: _Key = Field("", description="The session to go on with; empty begins a new one.")
     parent: _Key = Field(
         "", description="The message to go on from, instead of the session's end: a branch."
@@ -141,18 +148,25 @@ async def chat(request: HttpRequest, name: str, body: ChatBody) -> Any:
     arguments) and `tool_result` (what came of it), `agent_call` and `agent_result`, `delta`
     (text), `citation`, `replace` (the whole text, after a repair), `notice`, `usage`, then `done`,
     `error` or `stopped`; `ping` in between. The texts of all `delta`, from the last `replace` on,
-    are the answer. Whoever loses the connection asks for the rest with `Last-Event-ID`.
+    are the answer. Whoever loses the connection asks for the rest with `Last-Event-ID`. With
+    `Idempotency-Key` the message is answered once; sent again it gets that answer's events.
     """
-    scope = require_caller(request, "read").scope
-    started = await start_answer(order=partial(_order, name, scope, body))
+    caller = require_caller(request, "read")
+    scope = caller.scope
+
+    async def begin() -> dict[str, Any]:
+        started = await start_answer(order=partial(_order, name, scope, body))
+        return {"id": started.answer.pk, "key": str(started.answer.key)}
+
+    begun = await begun_once(repeatable(request, caller), begin)
     if body.stream:
-        return answer_events(started.answer.pk)
+        return answer_events(begun["id"])
     last: Mapping[str, Any] = {}
     # Who leaves meanwhile cancels this, which stops the answer where that is wished.
-    async with aclosing(subscribe(message_id=started.answer.pk)) as events:
+    async with aclosing(subscribe(message_id=begun["id"])) as events:
         async for event in events:
             last = event.data
-    message = await run_thread_sensitive(find_message, key=str(started.answer.key), scope=scope)
+    message = await run_thread_sensitive(find_message, key=begun["key"], scope=scope)
     if message.status == models.Message.Status.ERROR:
         raise error_from_event(last)
     return _serialize(message)

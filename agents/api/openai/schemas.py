@@ -1,8 +1,8 @@
-"""Schemas of OpenAI's requests, and which of its parameters are ignored or refused."""
+"""Schemas of OpenAI's requests: chat completions and embeddings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
@@ -47,8 +47,9 @@ class CitableOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     stores: list[_Name] = Field(default_factory=list, max_length=50)
-    footnotes: bool = Field(
-        default=False, description="The citations again, as lines below the text."
+    footnotes: bool | None = Field(
+        default=None,
+        description="The citations again, as lines below the text; unset: as key or agent say.",
     )
 
 
@@ -102,28 +103,31 @@ class ChatCompletionBody(BaseModel):
 
     def asked(self) -> CompletionRequest:
         """Return question, turns before it and wishes; raise InvalidInputError."""
-        turns, said = list[Turn](), list[str]()
-        for place, message in enumerate(self.messages):
-            text = _text_of(message, place)
-            if message.role in ("system", "developer"):
-                said.append(text)
-            elif text.strip():
-                turns.append({"role": message.role, "content": text})
-        if not turns or turns[-1]["role"] != "user" or self.messages[-1].role != "user":
-            raise InvalidInputError(
-                "The last message is not one of the user.",
-                hint="End with what is asked.",
-                param="messages",
-            )
-        limit = self.max_completion_tokens or self.max_tokens
-        return CompletionRequest(
+        return completion_of(
+            self.messages,
             model=self.model,
-            turns=turns,
-            instructions="\n\n".join(filter(None, said)),
             temperature=self.temperature,
-            max_tokens=limit,
+            max_tokens=self.max_completion_tokens or self.max_tokens,
             stores=self.citable.stores,
         )
+
+
+def completion_of(messages: Sequence[ChatMessage], **wishes: Any) -> CompletionRequest:
+    """Return what messages ask: turns and system messages apart; raise InvalidInputError."""
+    turns, said = list[Turn](), list[str]()
+    for place, message in enumerate(messages):
+        text = _text_of(message, place)
+        if message.role in ("system", "developer"):
+            said.append(text)
+        elif text.strip():
+            turns.append({"role": message.role, "content": text})
+    if not turns or turns[-1]["role"] != "user" or messages[-1].role != "user":
+        raise InvalidInputError(
+            "The last message is not one of the user.",
+            hint="End with what is asked.",
+            param="messages",
+        )
+    return CompletionRequest(turns=turns, instructions="\n\n".join(filter(None, said)), **wishes)
 
 
 class EmbeddingsBody(BaseModel):
@@ -163,85 +167,3 @@ def _text_of(message: ChatMessage, place: int) -> str:
             )
         texts.append(part["text"])
     return "\n".join(texts)
-
-
-_TUNING = frozenset(
-    {
-        "top_p",
-        "presence_penalty",
-        "frequency_penalty",
-        "seed",
-        "logit_bias",
-        "reasoning_effort",
-        "verbosity",
-        "service_tier",
-        "store",
-        "metadata",
-        "user",
-        "safety_identifier",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "parallel_tool_calls",
-        "tool_choice",
-        # Of the local servers, which many clients send without being asked.
-        "top_k",
-        "min_p",
-        "repetition_penalty",
-        "repeat_penalty",
-        "num_ctx",
-        "keep_alive",
-        "chat_template_kwargs",
-        "enable_thinking",
-        "thinking",
-        "reasoning",
-    }
-)
-# What each may be, besides null, without anybody missing anything.
-_REFUSED: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "logprobs": (False, 0),
-    "top_logprobs": (0,),
-    "tools": ([],),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
-    "response_format": ({"type": "text"},),
-    "modalities": (["text"],),
-    "audio": (),
-    "prediction": (),
-    "web_search_options": (),
-    "best_of": (1,),
-    "echo": (False,),
-    "suffix": ("",),
-    "guided_json": (),
-    "guided_regex": (),
-}
-
-
-def check_parameters(given: Mapping[str, Any], known: frozenset[str] = _TUNING) -> list[str]:
-    """Return the names of what has no effect; raise InvalidInputError for what cannot be done."""
-    ignored = []
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name in _REFUSED:
-            if value not in _REFUSED[name] and not _is_idle_tools(name, given):
-                raise InvalidInputError(
-                    "“{param}” cannot be done here with this value.",
-                    hint="Leave it out: an agent answers with one text and calls its own tools.",
-                    param=name,
-                    code="unsupported_parameter",
-                )
-        elif name in known:
-            ignored.append(name)
-        else:
-            raise InvalidInputError(
-                "There is no parameter “{param}”.",
-                hint="Check its spelling, or leave it out.",
-                param=name[:100],
-                code="unknown_parameter",
-            )
-    return sorted(ignored)
-
-
-def _is_idle_tools(name: str, given: Mapping[str, Any]) -> bool:
-    return name == "tools" and given.get("tool_choice") == "none"

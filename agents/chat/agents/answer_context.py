@@ -30,6 +30,7 @@ from rag.services.search import (
     ranks_without_chat,
     rerank_hits,
     retrieve,
+    shorten_query,
 )
 from rag.services.threads import run_blocking, run_db, run_external
 from rag.services.tokens import count_tokens
@@ -132,7 +133,8 @@ def search_agent_stores(
         unanswerable=config.unanswerable,
         context_tokens=config.context_tokens,
     )
-    found = retrieve(query=query, scope=scope, stores=stores, settings=settings)
+    words = shorten_query(query=query)
+    found = retrieve(query=words, scope=scope, stores=stores, settings=settings)
     documents = found.metadata.get("documents") or {}
     if documents and (notice := document_notice(documents=documents, query=query)):
         documents = {**documents, "notice": notice}

@@ -21,9 +21,11 @@ from agents.runtime.scopes import is_uuid
 from agents.runtime.worker import new_lease
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
+from rag.services.tokens import count_tokens
 from rag.services.usage import check_budget
 
 MAX_CHARACTERS, MAX_TITLE = 8000, 60
+_CHARACTERS_OF_TOKEN = 12
 # So long a key without a budget is not asked for one again: a new one counts a second later.
 FREE_S = 1.0
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -110,17 +112,30 @@ def create_answer(*, order: MessageRequest) -> StartedAnswer:
     return StartedAnswer(order, answer, question, stores, context, free_until)
 
 
+def check_length(text: str, agent: models.Agent, always: int = MAX_CHARACTERS) -> None:
+    """Raise InvalidInputError for a text of more tokens than the agent's context has.
+
+    So many characters as ``always`` says are taken by every agent.
+    """
+    limit = agent.settings.context_tokens
+    # No token of a text that people write is so long; nobody counts a flood.
+    is_flood = len(text) > limit * _CHARACTERS_OF_TOKEN
+    if len(text) <= always or (not is_flood and count_tokens(text) <= limit):
+        return
+    raise InvalidInputError(
+        "The message has {n} characters, which is more than fits into the agent's context.",
+        hint="Shorten it, or raise context_tokens of the agent ({limit}).",
+        n=len(text),
+        limit=limit,
+        param="messages",
+    )
+
+
 def _asked(order: MessageRequest) -> models.Message:
     text = _UNSTORABLE.sub("", order.message).strip()
     if not text:
         raise InvalidInputError("The message is empty.", hint="Ask something.")
-    if len(text) > MAX_CHARACTERS:
-        raise InvalidInputError(
-            "The message has {n} characters.",
-            hint="Allowed: {limit}.",
-            n=len(text),
-            limit=MAX_CHARACTERS,
-        )
+    check_length(text, order.agent)
     parent = find_message(key=order.parent, scope=order.scope) if order.parent else None
     session = parent.session if parent else _session(order, text)
     _check_agent(session, order)

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from agents import models
 from agents.chat.agents.agent import agent_stores
-from agents.chat.answers.create import MAX_CHARACTERS, MessageRequest, create_session
+from agents.chat.answers.create import MessageRequest, check_length, create_session
 from agents.chat.history.history import branch_turns
 from agents.chat.openai.answer import strip_footnotes
 from agents.chat.openai.models import model_agent
@@ -79,7 +79,8 @@ MAX_INSTRUCTIONS = 20_000
 class CompletionRequest:
     """What is asked of an agent: ``turns``, the last of which is the question.
 
-    ``instructions`` are the system messages; None leaves a value as the agent has it.
+    ``instructions`` are the system messages; None leaves a value as the agent has it. ``parent`` is
+    the key of the answer to go on from, in place of turns before the question.
     """
 
     model: str
@@ -88,6 +89,7 @@ class CompletionRequest:
     temperature: float | None = None
     max_tokens: int | None = None
     stores: Sequence[str] = ()
+    parent: str = ""
 
 
 def message_request(*, asked: CompletionRequest, scope: Scope) -> MessageRequest:
@@ -96,21 +98,14 @@ def message_request(*, asked: CompletionRequest, scope: Scope) -> MessageRequest
     question = asked.turns[-1]["content"].strip()
     if not question:
         raise InvalidInputError("The message is empty.", hint="Ask something.", param="messages")
-    for text, limit in ((question, MAX_CHARACTERS), (asked.instructions, MAX_INSTRUCTIONS)):
-        if len(text) > limit:
-            raise InvalidInputError(
-                "The message has {n} characters.",
-                hint="Allowed: {limit}.",
-                n=len(text),
-                limit=limit,
-                param="messages",
-            )
+    check_length(question, agent)
+    check_length(asked.instructions, agent, MAX_INSTRUCTIONS)
     adjusted = _adjusted(agent, asked)
     if len(asked.turns) > 1:
         # Errors come before the turns are written; ``create_answer`` looks only after that.
         agent_stores(agent=agent, scope=scope, names=asked.stores)
         adjusted.settings  # noqa: B018
-    parent = find_parent(agent=agent, scope=scope, turns=asked.turns[:-1])
+    parent = asked.parent or find_parent(agent=agent, scope=scope, turns=asked.turns[:-1])
     return MessageRequest(
         agent=adjusted, scope=scope, message=question, parent=parent, stores=asked.stores
     )

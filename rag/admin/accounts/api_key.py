@@ -92,11 +92,11 @@ class ApiKeyAdmin(ScopedAdmin):
         """Return the fields that this user may set, and the facts of an existing key."""
         by_superuser = ["user"] if scope_for(request).is_operator or obj else []
         limits = ["requests_per_minute"] if scope_for(request).is_operator or obj else []
-        fields = ["name", *by_superuser, "rights", "stores", "expires_at", *limits]
+        fields = ["name", *by_superuser, "rights", "stores", "expires_at", "footnotes", *limits]
         return [(None, {"fields": fields}), *([(_("Facts"), {"fields": _FACTS})] if obj else [])]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return what is fixed: of a key that was given out all but its name."""
+        """Return what is fixed: of a key that was given out all but its name and its footnotes."""
         fixed = ("user", "rights", "stores", "expires_at", "requests_per_minute")
         return [*_FACTS, *(fixed if obj else ())]
 
@@ -112,9 +112,9 @@ class ApiKeyAdmin(ScopedAdmin):
         return {"user": request.user.pk, **super().get_changeform_initial_data(request)}
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Make a key by the service, or save its new name."""
+        """Make a key by the service, or save what may change of one."""
         if change:
-            obj.save(update_fields=["name"])
+            obj.save(update_fields=["name", "footnotes"])
             return
         chosen: dict[str, Any] = form.cleaned_data
         user: Any = chosen.get("user") or request.user
@@ -126,6 +126,8 @@ class ApiKeyAdmin(ScopedAdmin):
             expires_at=chosen["expires_at"],
             requests_per_minute=obj.requests_per_minute,
         )
+        key.footnotes = obj.footnotes
+        key.save(update_fields=["footnotes"])
         obj.__dict__.update(key.__dict__)
         obj.secret = secret
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -21,6 +23,7 @@ from rest_framework.response import Response
 from rag import models
 from rag.api.http.errors import localize
 from rag.api.http.fields import JSONObjectField, StrictSerializer
+from rag.api.http.idempotency import done_once, repeatable
 from rag.api.http.lookups import find_store
 from rag.api.http.ranges import ByteRange, deliver_bytes
 from rag.api.http.views import PROBLEMS
@@ -68,6 +71,11 @@ class UploadForm(StrictSerializer):
             return encoding_name(value)
         except InvalidInputError as error:
             raise serializers.ValidationError(str(error)) from error
+
+
+def _digest(upload: Any) -> str:
+    with Path(upload.temporary_file_path()).open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 WINDOW, _BYTES = 100_000, "application/octet-stream"
@@ -141,8 +149,19 @@ class FileViews(ScopedViews):
         return super().get_parsers()  # type: ignore[no-any-return]
 
     def create(self, request: Any) -> Response:
-        """Take documents into a store; one that is refused does not stop the others."""
+        """Take documents into a store; one that is refused does not stop the others.
+
+        With `Idempotency-Key` the same form is taken once; sent again it gets the same answer.
+        """
         form = self.checked(UploadForm)
+        parts = [json.dumps({**form, "files": [one.name for one in form["files"]]})]
+        if "Idempotency-Key" in request.headers:
+            parts += [_digest(upload) for upload in form["files"]]
+        once = repeatable(request._request, self.caller, *parts, state=self.scope.fingerprint)
+        told = done_once(once, lambda: self._upload(form))
+        return Response({"results": told["results"]}, status=told["status"])
+
+    def _upload(self, form: dict[str, Any]) -> dict[str, Any]:
         store = find_store(form["store"], self.scope)
         store.require_editable(self.scope)
         wish = UploadRequest(
@@ -166,7 +185,7 @@ class FileViews(ScopedViews):
         outcomes = {one.outcome for one in taken}
         is_new = outcomes & {"taken", "replaced"}
         status = 201 if is_new else 200 if "known" in outcomes else 422
-        return Response({"results": self._serialize(taken)}, status=status)
+        return {"status": status, "results": self._serialize(taken)}
 
     def partial_update(self, request: Any, pk: str) -> Response:
         """Change a file."""

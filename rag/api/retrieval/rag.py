@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
@@ -14,11 +15,13 @@ from ninja import Router
 
 from rag import models
 from rag.api.http.authentication import require_caller
+from rag.api.http.idempotency import done_once, repeatable
 from rag.api.http.schemas import PROBLEMS
 from rag.api.retrieval.schemas import Answered, AskBody, RetrieveBody, Retrieved
+from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
 from rag.services.answers import ContextBuilder, PromptEnhancer, ask
-from rag.services.search import retrieve
+from rag.services.search import retrieve, state_digest
 from rag.services.stores import find_stores
 
 router = Router(tags=["rag"])
@@ -68,9 +71,17 @@ def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
     `verdict` of a citation is verified, abridged, altered, wrong_document or unknown. `notice` is
     for the reader, such as that no chat model is configured, or that no document mentions a code of
     the question. Where nothing found can answer it, no model is asked, and `model` is empty.
+    With `Idempotency-Key` the same question is answered once; sent again it gets the same answer.
     """
-    scope = require_caller(request, "read").scope
-    stores = find_stores(names=body.stores, scope=scope)
+    caller = require_caller(request, "read")
+    stores = find_stores(names=body.stores, scope=caller.scope)
+    has_key = "Idempotency-Key" in request.headers
+    state = state_digest(stores=stores, scope=caller.scope) if has_key else ""
+    once = repeatable(request, caller, state=state)
+    return done_once(once, partial(_answer, body, stores, caller.scope))
+
+
+def _answer(body: AskBody, stores: Sequence[models.Store], scope: Scope) -> dict[str, Any]:
     answer = ask(question=body.query, scope=scope, stores=stores, settings=_settings(stores, body))
     return {
         "answer": answer.text,

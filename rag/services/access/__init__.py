@@ -19,3 +19,9 @@ from rag.services.access.rate_limits import (
     count_key_call,
     count_user_call,
 )
+from rag.services.access.repeats import (
+    Repeatable,
+    claim_request,
+    forget_request,
+    keep_result,
+)

@@ -46,7 +46,7 @@ def _scope_of_groups(user: Any, groups: Iterable[int]) -> Scope:
 class Caller:
     """Who calls: a user, its rights as a Scope, and what its key narrows them to.
 
-    ``key_id`` None: signed in, without a key; all rights.
+    ``key_id`` None: signed in, without a key; all rights. ``footnotes`` None: as the agent says.
     """
 
     user: Any
@@ -54,6 +54,7 @@ class Caller:
     rights: frozenset[str]
     key_id: int | None = None
     limit: int = 0
+    footnotes: bool | None = None
 
 
 def caller_for_user(*, user: Any) -> Caller:
@@ -147,7 +148,10 @@ def authenticate_key(*, secret: str) -> Caller:
     rows = fetch_planned(_key_statement(), [digest])
     if not rows or not hmac.compare_digest(rows[0][1], digest):
         raise ForbiddenError("The key is not known.", hint="Check that it is complete.")
-    pk, _, revoked_at, expires_at, rights, limit, is_limited, store_ids, groups, *columns = rows[0]
+    (
+        (pk, _, revoked_at, expires_at, rights, limit, is_limited, footnotes, store_ids, groups),
+        columns,
+    ) = rows[0][:10], rows[0][10:]
     if revoked_at is not None:
         raise ForbiddenError("The key was revoked.", hint="Make a new one.")
     if expires_at is not None and expires_at <= timezone.now():
@@ -157,7 +161,7 @@ def authenticate_key(*, secret: str) -> Caller:
         raise ForbiddenError("The user of this key is switched off.")
     only = frozenset(store_ids) if is_limited else None
     scope = replace(_scope_of_groups(user, groups), key_id=pk, only_store_ids=only)
-    return Caller(user, scope, frozenset(rights), pk, limit)
+    return Caller(user, scope, frozenset(rights), pk, limit, footnotes)
 
 
 # Each request asks it; putting it together takes longer than running it.
@@ -166,7 +170,15 @@ def _key_statement() -> str:
     """Return the statement of a digest: its key, the stores and the groups, and the user's row."""
     stores = models.ApiKey.stores.through.objects.filter(apikey=OuterRef("pk"))
     groups = Group.objects.filter(user=OuterRef("user")).order_by()
-    names = ["digest", "revoked_at", "expires_at", "rights", "requests_per_minute", "is_limited"]
+    names = [
+        "digest",
+        "revoked_at",
+        "expires_at",
+        "rights",
+        "requests_per_minute",
+        "is_limited",
+        "footnotes",
+    ]
     rows = models.ApiKey.objects.filter(digest="").values_list(
         "pk",
         *names,

@@ -15,6 +15,7 @@ from rag.services.search.engine import (
     files_matching_metadata,
     override_space,
     resolve_targets,
+    shorten_query,
     validated_query,
 )
 from rag.services.search.postprocessing import (
@@ -24,6 +25,6 @@ from rag.services.search.postprocessing import (
     rerank_hits,
 )
 from rag.services.search.query_log import log_citations, log_query, purge_queries
-from rag.services.search.result_cache import cache_region
+from rag.services.search.result_cache import cache_region, state_digest
 from rag.services.search.retrieval import retrieve
 from rag.services.search.smart_retriever import SmartRetriever

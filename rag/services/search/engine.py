@@ -113,6 +113,14 @@ def validated_query(*, query: str) -> str:
     return query
 
 
+def shorten_query(*, query: str) -> str:
+    """Return what is searched for of a message: of a long one both ends, where the question is."""
+    if len(query) <= MAX_QUERY:
+        return query
+    half = MAX_QUERY // 2 - 1
+    return f"{query[:half]}\n{query[-half:]}"
+
+
 def embed_query(*, space_id: int, query: str) -> NDArray[np.float32]:
     """Return float32 [dim], bit for bit as the space's own model makes it."""
     embedder = wiring.embedder_of(space_id)

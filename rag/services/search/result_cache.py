@@ -111,6 +111,13 @@ def search_cache_key(
     return CacheKey(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"), ttl_s)
 
 
+def state_digest(*, stores: Sequence[models.Store], scope: Scope) -> str:
+    """Return what differs once the caller's rights or one of the stores have changed."""
+    states = read_states([store.pk for store in stores])
+    told = [scope.fingerprint, *(f"{one.store_id}:{one.generation}" for one in states)]
+    return hashlib.sha256(" ".join(told).encode()).hexdigest()[:32]
+
+
 def normalize_query(query: str) -> str:
     """Return one form for spellings that search for the same terms: NFKC, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", query).split())

@@ -223,3 +223,20 @@ def test_the_shape_has_every_setting_with_its_default() -> None:
     assert set(SettingsBody.model_fields) == {
         one.name for one in dataclasses.fields(RetrievalSettings)
     }
+
+
+def test_a_question_with_its_key_is_answered_once_and_not_past_a_change(
+    client: KeyClient, store: Any
+) -> None:
+    def asked(query: str = "When is the pump HX-400 serviced?") -> Any:
+        body = {"query": query, "stores": ["manuals"]}
+        headers = {"idempotency-key": "k-1"}
+        return client.post(ASK, body, content_type="application/json", headers=headers)
+
+    first = ok(asked())
+    assert ok(asked()) == first and models.QueryLog.objects.filter(kind="ask").count() == 1
+    error_of(asked("Something else?"), 409)
+    models.Chunk.objects.filter(text__startswith="The pump").first().delete()
+    assert ok(asked())["answer"] != first["answer"]
+    bad = client.post(ASK, {}, content_type="application/json", headers={"idempotency-key": "ü"})
+    assert bad.status_code in (400, 422)

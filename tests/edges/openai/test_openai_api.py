@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents import models
 from rag.core.ports import ChatRequest
 from rag.core.types import ChatReply
-from rag.models import Budget
+from rag.models import ApiKey, Budget
 from rag.services.access.api_keys import create_key
 from rag.services.usage.budgets import period_start
 from rag.services.wiring import registry as wiring
@@ -90,6 +90,99 @@ def test_footnotes_are_lines_below_the_text(desk: Desk) -> None:
     assert whole == f"Every 30 days.[1]\n\n---\n[1] pump manual.txt, p. 1: “{QUOTE}”"
     pieces = desk.ask(extra_body=wishes, stream=True)
     assert "".join(c.choices[0].delta.content or "" for c in pieces) == whole
+
+
+def test_key_and_agent_say_whether_footnotes_come(desk: Desk) -> None:
+    desk.world.use(CITED)
+    desk.world.set(enable_footnotes=True)
+
+    def below(**more: Any) -> bool:
+        return "---" in desk.ask(**more).choices[0].message.content
+
+    assert below() and not below(extra_body={"citable": {"footnotes": False}})
+    ApiKey.objects.update(footnotes=False)
+    assert not below()
+
+
+def test_what_has_no_effect_is_named_in_a_header(desk: Desk) -> None:
+    desk.world.use(CITED)
+    sent = {"options": {"num_ctx": 1}, "chat_id": "c", "min_tokens": 2, "bad name\r\n": 1}
+    raw = desk.client.chat.completions.with_raw_response
+    told = raw.create(model="desk", messages=ASKED, extra_body=sent)
+    assert told.headers["X-Citable-Ignored"] == "chat_id, min_tokens, options"
+    assert told.parse().citable["ignored"] == sorted(sent)
+    streamed = raw.create(model="desk", messages=ASKED, extra_body=sent, stream=True)
+    assert streamed.headers["X-Citable-Ignored"] == "chat_id, min_tokens, options"
+
+
+def test_a_request_with_its_key_is_answered_once(desk: Desk) -> None:
+    chat = desk.world.use(CITED)
+    key = {"Idempotency-Key": "a-1"}
+    first, again = (desk.ask(extra_headers=key) for _ in range(2))
+    assert first.id == again.id and again.choices == first.choices
+    texts = desk.ask(extra_headers={"Idempotency-Key": "a-2"}, stream=True)
+    assert {chunk.id for chunk in texts} != {first.id}
+    assert len([one for one in chat.requests if one.passages]) == 2
+    with pytest.raises(openai.ConflictError, match="another request"):
+        desk.ask(extra_headers=key, temperature=0.1)
+
+
+def test_a_message_is_as_long_as_the_context_of_its_agent(desk: Desk) -> None:
+    desk.world.use(CITED)
+    long = "The log of the pump: " + "ok " * 3000 + "How often is the pump serviced?"
+    assert desk.ask([{"role": "user", "content": long}]).choices[0].message.content
+    desk.world.set(context_tokens=1000)
+    with pytest.raises(openai.BadRequestError, match="context_tokens"):
+        desk.ask([{"role": "user", "content": long}])
+
+
+def test_a_response_has_its_citations_as_annotations(desk: Desk) -> None:
+    chat = desk.world.use(CITED)
+    question = ASKED[0]["content"]
+    told = desk.client.responses.create(
+        model="desk", input=question, instructions="Be kind.", max_output_tokens=77
+    )
+    assert told.output_text == "Every 30 days.[1]" and told.status == "completed"
+    (note,) = told.output[0].content[0].annotations
+    assert (note.type, note.filename, note.index) == ("file_citation", "pump manual.txt", 14)
+    assert note.citable["verdict"] == "verified" and note.citable["quote"] == QUOTE
+    assert told.usage.total_tokens == 15
+    request = chat.requests[-1]
+    assert request.max_tokens == 77 and "Be kind." in request.messages[0].content
+    on = desk.client.responses.create(
+        model="desk",
+        input=[{"role": "user", "content": [{"type": "input_text", "text": question}]}],
+        previous_response_id=told.id,
+    )
+    assert on.citable["session"] == told.citable["session"]
+    with pytest.raises(openai.NotFoundError):
+        desk.client.responses.create(model="desk", input="x", previous_response_id="resp_0")
+    with pytest.raises(openai.BadRequestError, match="tools"):
+        desk.client.responses.create(model="desk", input="x", tools=[{"type": "web_search"}])
+
+
+def test_a_response_comes_in_events(desk: Desk) -> None:
+    desk.world.use(CITED)
+    events = list(desk.client.responses.create(model="desk", input="How often?", stream=True))
+    kinds = [event.type for event in events]
+    assert kinds[:4] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+    ]
+    assert kinds[-5:] == [
+        "response.output_text.annotation.added",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+    assert text == "Every 30 days.[1]" == events[-1].response.output_text
+    with desk.client.responses.stream(model="desk", input="How often?") as stream:
+        assert stream.get_final_response().output_text == text
 
 
 def test_turns_are_the_history_and_the_conversation_goes_on(desk: Desk) -> None:

@@ -63,12 +63,11 @@ def refused(client: KeyClient, path: str, body: Any, status: int = 400) -> dict[
             "messages.0.content",
             "image_url",
         ),
-        ({"messages": [{"role": "user", "content": "x" * 8001}]}, "messages", "8001"),
+        ({"messages": [{"role": "user", "content": "word " * 9000}]}, "messages", "context_tokens"),
         ({"temperature": 3}, "temperature", "2"),
         ({"stop": ["a", "b", "c", "d", "e"]}, "stop", "Allowed: 4"),
         ({"n": 2}, "n", "“n” cannot"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools", "own tools"),
-        ({"frobnicate": 1}, "frobnicate", "no parameter “frobnicate”"),
         ({"citable": {"store": "x"}}, "citable.store", "no such field"),
         ({"max_tokens": 0}, "max_tokens", "1 or more"),
         ({"max_completion_tokens": 65537}, "max_completion_tokens", "65536 or less"),
@@ -116,7 +115,6 @@ def test_what_is_no_request_at_all_is_told_alike(client: KeyClient) -> None:
         ({"input": "word " * 300_001}, "input", "300000"),
         ({"dimensions": 7}, "dimensions", str(DIM)),
         ({"encoding_format": "hex"}, "encoding_format", "Allowed"),
-        ({"task": "x"}, "task", "no parameter"),
     ],
 )
 def test_inputs_that_cannot_be_embedded(

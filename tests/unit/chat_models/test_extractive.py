@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.core.ports import ChatModel, ChatRequest
+from rag.providers.bpe import BpeTokenizer
 from rag.providers.extractive import MAX_CHARS, ExtractiveChatModel
 from tests.contract_chat import ChatModelContract, collected
 from tests.unit.passages import make_passages, verify_citations
@@ -74,6 +76,19 @@ def test_it_quotes_three_sentences_at_most_each_whole_and_once() -> None:
     assert len(quotes) == 3
     assert len(set(quotes)) == 3
     assert all(quote.endswith("。") for _, quote in quotes)
+
+
+@pytest.mark.parametrize(("limit", "is_cut"), [(1000, False), (12, True), (3, True), (1, True)])
+def test_so_many_tokens_are_written_and_what_is_cut_is_still_quoted(
+    limit: int, is_cut: bool
+) -> None:
+    asked = replace(request("What does the pump do at fault E21?"), max_tokens=limit)
+    reply = ExtractiveChatModel().generate(asked)
+    shown = _CITE.sub(r"\3", reply.text)
+    assert BpeTokenizer().count(shown) <= limit and shown
+    assert (reply.finish_reason == "length") is is_cut
+    (_, quote, _) = _CITE.findall(reply.text)[0]
+    assert html.unescape(quote) in "\n".join(POLICY)
 
 
 def test_a_weaker_sentence_is_left_out() -> None:

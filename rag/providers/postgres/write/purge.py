@@ -13,6 +13,8 @@ _SCRUB = """
 UPDATE rag_querylog SET answer = '', citations = '[]'
 WHERE {which} AND (answer <> '' OR citations <> '[]')
 """
+# Answers that would be told again to who repeats a request: few, and made anew then.
+_REPEATS = "DELETE FROM rag_repeatablerequest WHERE result -> 'value' -> 'citations' IS NOT NULL"
 _OF_CHUNKS = "chunk_ids && %s::bigint[]"
 _CHUNKS = "SELECT coalesce(array_agg(id), '{}') FROM rag_chunk WHERE file_id = ANY(%s)"
 _OLD = """
@@ -37,6 +39,7 @@ def purge_chunk_traces(chunk_ids: Sequence[int]) -> None:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(_SCRUB.format(which=_OF_CHUNKS), [list(chunk_ids)])
         cursor.execute("SET LOCAL enable_seqscan = on")
+        cursor.execute(_REPEATS)
 
 
 def merge_pending_hits() -> None:
@@ -48,6 +51,7 @@ def purge_store_traces(store_id: int, file_ids: Sequence[int]) -> None:
     """Remove a store's waiting jobs and all answers that it had a part in."""
     drop_waiting([f"file:{file_id}" for file_id in file_ids])
     execute(_SCRUB.format(which="%s = ANY(store_ids)"), [store_id])
+    execute(_REPEATS)
 
 
 def delete_old_query_rows(older_than_days: int, at_once: int) -> int:
