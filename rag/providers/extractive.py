@@ -16,7 +16,7 @@ from rag.stages.citing.locate import find_abridged, locate_quote, quoted_parts
 from rag.stages.query.answer_sentences import SentenceScorer, SourceSentence
 from rag.stages.query.file_question import parse_document_question
 from rag.stages.query.table_lookup import TableAnswer, look_up_cells
-from rag.stages.text.normalize import normalize_quote
+from rag.stages.text.normalize import normalize_quote, to_simplified
 from rag.stages.text.sentences import sentence_spans
 from rag.stages.text.tables import TableRow, TextTable, read_tables
 from rag.stages.text.terms import is_han
@@ -95,8 +95,9 @@ class ExtractiveChatModel:
 
     def _answer(self, request: ChatRequest) -> list[str]:
         asked = parse_document_question(request.question)
-        if request.headings and asked and asked.is_whole and (outline := _outline(request)):
-            return outline
+        is_whole = request.headings and asked and (asked.is_whole or asked.heading)
+        if is_whole and asked and (said := _document_answer(request, asked.heading)):
+            return said
         is_chinese, rows = is_han(request.question), _rows(request)
         prose = _candidates(request.passages, _doc_ids(request), list(_passage_tables(request)))
         if cells := _quote_cells(request, _doc_ids(request)):
@@ -159,42 +160,84 @@ def _shortened(piece: str, max_tokens: int) -> str:
     return quote_marker(found[1], shown[: BpeTokenizer().offsets(shown)[:max_tokens][-1][1]])
 
 
-MAX_OUTLINE, MAX_TITLE = 40, 80
+MAX_OUTLINE, MAX_TITLE, MAX_SECTION = 40, 80, 6
 _ENDED = re.compile(r"[。！？.!?；;：:,，]$")
 
 
-def _outline(request: ChatRequest) -> list[str]:
-    """Return the title of each section with its first sentence, cited: what a document says."""
+def _document_answer(request: ChatRequest, heading: str) -> list[str]:
+    """Return what a document says, cited: of the section with this heading all, in its order.
+
+    Without a heading, and where no passage has it, each section's title with its first sentence.
+    """
+    sections = [
+        section
+        for rank, (_, text) in enumerate(request.passages)
+        for section in _sections(rank, text, request.headings[rank])
+    ]
+    quotes = _quotes(request)
+    asked = [one for one in sections if heading and _folded(heading) in _folded(one.title)]
+    said = {text: marked for one in asked for text, marked in _said_in(one, quotes)}
+    if said:
+        return list(islice(said.values(), MAX_SECTION))
     lines: dict[str, str] = {}
-    passages = zip(_doc_ids(request), request.passages, request.headings, strict=True)
-    for doc_id, (_, text), heading in passages:
-        for title, body in _sections(text, heading):
-            first = next(
-                (one for one in _candidates([(doc_id, body)], [doc_id]) if _is_in(one, text)), None
-            )
-            if first is not None and len(lines) < MAX_OUTLINE:
-                marker = quote_marker(doc_id, first.text)
-                lead = f"{unmarked(title)}：" if is_han(title) else f"{unmarked(title)}: "
-                lines.setdefault(first.text, f"- {lead if title else ''}{marker}")
-    return list(lines.values())
+    for section in sections:
+        for text, marked in islice(_said_in(section, quotes), 1):
+            # Its number would be a figure that the sentence does not say.
+            title = _NUMBER.sub("", unmarked(section.title))
+            lead = f"{title}{'：' if is_han(title) else ': '}" if title else ""
+            lines.setdefault(text, f"- {lead}{marked}")
+    return list(islice(lines.values(), MAX_OUTLINE))
 
 
-def _sections(text: str, heading: str) -> list[tuple[str, str]]:
-    """Return the titles of a passage, each with the text below it; ``heading`` is of the first."""
-    found: list[tuple[str, str]] = []
-    title, body = heading, list[str]()
-    for line in text.splitlines():
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """The part of the ``rank``-th passage that stands below ``title``."""
+
+    rank: int
+    title: str
+    start: int
+    end: int
+
+
+def _sections(rank: int, text: str, heading: str) -> list[_Section]:
+    """Return the sections of a passage; ``heading`` is of the first."""
+    found: list[_Section] = []
+    title, start, at = heading, 0, 0
+    for line in text.splitlines(keepends=True):
         bare = line.strip().lstrip("#").strip()
         is_title = line.lstrip().startswith("#") or bare == heading
         if bare and len(bare) <= MAX_TITLE and (is_title or _is_numbered(bare)):
-            found.append((title, "\n".join(body)))
-            title, body = bare, []
-        else:
-            body.append(line)
-    found.append((title, "\n".join(body)))
+            found.append(_Section(rank, title, start, at))
+            title, start = bare, at + len(line)
+        at += len(line)
+    found.append(_Section(rank, title, start, at))
     # What stands before the passage's own heading is the end of the section before.
-    is_overlap = bool(heading) and any(title == heading for title, _ in found[1:])
+    is_overlap = bool(heading) and any(one.title == heading for one in found[1:])
     return found[1:] if is_overlap else found
+
+
+def _quotes(request: ChatRequest) -> list[tuple[SourceSentence, int, str]]:
+    """Return all that may be quoted in the order of the documents: where it begins, its marker."""
+    is_chinese, rows = is_han(request.question), _rows(request)
+    prose = _candidates(request.passages, _doc_ids(request), list(_passage_tables(request)))
+    marked = {one: quote_marker(one.doc_id, one.text) for one in prose}
+    marked |= {line: row.marked(is_chinese=is_chinese) for line, row in rows.items()}
+    found = [(one, one.passage.index(one.text), text) for one, text in marked.items()]
+    return sorted(found, key=lambda quote: (quote[0].rank, quote[1]))
+
+
+def _said_in(
+    section: _Section, quotes: Sequence[tuple[SourceSentence, int, str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield each sentence and row of a section, and its marker."""
+    for one, at, marked in quotes:
+        is_there = one.rank == section.rank and section.start <= at < section.end
+        if is_there and _stands_whole(one):
+            yield one.text, marked
+
+
+def _folded(text: str) -> str:
+    return "".join(filter(str.isalnum, to_simplified(text).casefold()))
 
 
 _NUMBERED = re.compile(
@@ -204,12 +247,11 @@ _NUMBERED = re.compile(
 )
 
 
+_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2})*[.、．]?\s+(?=\D)")
+
+
 def _is_numbered(line: str) -> bool:
     return bool(_NUMBERED.match(line)) and not _ENDED.search(line)
-
-
-def _is_in(candidate: SourceSentence, passage: str) -> bool:
-    return candidate.text in passage and _stands_whole(replace(candidate, passage=passage))
 
 
 def _doc_ids(request: ChatRequest) -> list[str]:

@@ -6,6 +6,7 @@ text; whoever may not read one is told nothing of it.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -228,10 +229,19 @@ def _at_place(
     if asked.page is not None:
         return live.filter(page_first__lte=asked.page, page_last__gte=asked.page)
     # The headings above a passage as text: ["Scope", "3.2 Fees"].
+    if asked.heading:
+        return live.annotate(above=Cast("heading_path", TextField())).filter(_headed(asked.heading))
     pattern = section_pattern(asked.section)
     above = '"' + pattern.removeprefix(LINE_START)
     live = live.annotate(above=Cast("heading_path", TextField()))
     return live.filter(Q(above__regex=above) | Q(text__regex=f"(?n){pattern}"))
+
+
+def _headed(heading: str) -> Q:
+    held = Q()
+    for form in written_forms(heading):
+        held |= Q(above__iregex=rf'"[^"]{{0,12}}{re.escape(form)}[^"]{{0,4}}"')
+    return held
 
 
 def _hits(named: NamedDocuments, scope: Scope, tokens: int) -> tuple[Hit, ...]:

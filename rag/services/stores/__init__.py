@@ -13,3 +13,4 @@ from rag.services.stores.lifecycle import (
     update_store,
 )
 from rag.services.stores.load import load_store
+from rag.services.stores.suggestions import suggest_questions

@@ -68,9 +68,24 @@ class _Claim:
             for n, name in enumerate(table.columns)
             if name and n and _is_named(label_name(name), self.claim)
         }
-        self.rows = _innermost({n: names for n, (names, _) in self.keys.items()})
+        named = _innermost({n: name for n, (name, _) in self.keys.items()}).values()
+        # Who names a row by its key means no other that shares a cell with it.
+        first = min((place for _, place in self.keys.values()), default=0)
+        self.rows = _innermost(
+            {n: name for n, (name, place) in self.keys.items() if first or not place}
+        )
         self.columns = _innermost(self.heads)
-        self.told = {*self.rows.values(), *self.columns.values()}
+        self.told = {*named, *self.columns.values(), *self._texts()}
+
+    def _texts(self) -> Iterator[str]:
+        """Yield the cells in words that the claim gives as they stand in the one row it names.
+
+        Their numbers and denials are the cell's own: "below 55 percent", "no signal".
+        """
+        if len(self.rows) == 1:
+            for cell in self.table.rows[next(iter(self.rows))].cells[1:]:
+                if not is_value(cell) and cell != NO_VALUE and _is_named(cell, self.claim):
+                    yield cell
 
     def judge(self) -> TableFinding | None:
         if not self.told:

@@ -111,6 +111,17 @@ _SECTION = re.compile(
     r"|\b(?P<d>(?:section|chapter|clause|article|appendix|part)\s+(?:\d{1,3}(?:\.\d{1,3})*|[A-Z]\b|[IVX]+\b))",
     re.I,
 )
+# A section by its heading, which stands in quotation marks.
+_QUOTED = r"[“\"「『]\s*(?P<{}>[^“”\"「」『』\n]{{2,60}}?)\s*[”\"」』]"
+_HEADING = re.compile(
+    _QUOTED.format("a")
+    + r"\s*(?:这|那|该)?(?:一)?(?:小?节|章节?|部分)"
+    + rf"|\b(?:section|chapter|part)\s+(?:called |titled |on )?{_QUOTED.format('b')}"
+    + rf"|{_QUOTED.format('c')}\s+(?:section|chapter|part)\b",
+    re.I,
+)
+# Beside a file it is enough to say what is asked about.
+_ABOUT = re.compile(rf"(?:关于|有关|对于?|\babout|\bon|\bregarding)\s*{_QUOTED.format('a')}", re.I)
 _SUMMARY = (
     re.compile(
         r"^(?:总结|概括|归纳|概述|小结|梳理|简述|介绍)(?:一下|下)?(?P<x>.{1,60}?)(?:这[份个篇]文[件档])?"
@@ -180,7 +191,7 @@ _GENERIC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DocumentQuestion:
-    """What a question names: ``names`` of files, a ``page``, a ``section``.
+    """What a question names: ``names`` of files, a ``page``, a ``section``, a ``heading``.
 
     ``kind`` is summary, compare, place (a page or section) or named (the file is only where to
     look). ``is_whole`` says that all of it is wanted. ``is_sure``: the name cannot be anything but
@@ -191,6 +202,7 @@ class DocumentQuestion:
     names: tuple[str, ...] = ()
     page: int | None = None
     section: str = ""
+    heading: str = ""
     is_whole: bool = False
     is_sure: bool = False
 
@@ -237,7 +249,7 @@ def _place(text: str) -> DocumentQuestion | None:
     page, section = _PAGE.search(text), _SECTION.search(text)
     match = page or section
     if match is None:
-        return None
+        return _headed(text)
     named = _named(text)
     owner = _OWNER_EN.match(_END.sub("", text[match.end() :])) or _OWNER_ZH.match(
         text[: match.start()]
@@ -253,7 +265,21 @@ def _place(text: str) -> DocumentQuestion | None:
     words = "" if page or not section else next(filter(None, (section[name] for name in "abcd")))
     if not page and section and section["b"] and not (section["s"] or is_sure):
         return None  # a version or a figure
-    return DocumentQuestion("place", named, number, " ".join(words.split()), whole, is_sure)
+    return DocumentQuestion(
+        "place", named, number, " ".join(words.split()), is_whole=whole, is_sure=is_sure
+    )
+
+
+def _headed(text: str) -> DocumentQuestion | None:
+    """Return the question about a section that is called by its heading."""
+    named = _named(text)
+    match = _HEADING.search(text) or (_ABOUT.search(text) if named else None)
+    if match is None:
+        return None
+    heading = next(filter(None, match.groups()))
+    if heading in named:
+        return None
+    return DocumentQuestion("place", named, heading=heading, is_whole=bool(_WHAT.search(text)))
 
 
 def _named(text: str) -> tuple[str, ...]:

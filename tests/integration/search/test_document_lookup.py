@@ -73,7 +73,7 @@ def test_the_extractive_summary_is_the_outline_with_first_sentences_cited(store:
     assert "- 第二章 时间：停车场七点开门。[3]" in said.text and "半小时" not in said.text
     assert {one.verdict for one in said.citations} == {"verified"}
     english = answer("summarize the safety manual", store)
-    assert "- 1. Doors: Doors are kept closed.[2]" in english.text
+    assert "- Doors: Doors are kept closed.[2]" in english.text
     assert english.text.count("\n") == 3
 
 
@@ -98,6 +98,30 @@ def test_a_page_or_section_is_read_where_it_stands(
         assert not found.metadata["documents"]["is_found"]
     else:
         assert [hit.text for hit in found.hits] == texts
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("What does “safety-manual.pdf” say about “Gloves”?", SAFETY[3]),
+        ("《停车场说明》里关于“时间”是怎么说的？", PARKING[2]),
+        ("What is in the section “Gloves”?", SAFETY[3]),
+        ("“收费”这一章讲了什么？", PARKING[1]),
+    ],
+)
+def test_a_section_is_found_by_its_heading(question: str, text: str, store: Any) -> None:
+    found = search(question, store)
+    assert ([hit.text for hit in found.hits], found.mode) == ([text], "lookup")
+
+
+def test_the_extractive_answer_to_a_section_is_all_that_it_says(store: Any) -> None:
+    said = answer("What does “safety-manual.pdf” say about “Doors”?", store)
+    assert said.text == "Doors are kept closed.[1]\nAlarms ring otherwise.[2]"
+
+
+def test_a_heading_that_no_section_has_is_searched_for(store: Any) -> None:
+    found = search("What does “safety-manual.pdf” say about “acid”?", store)
+    assert SAFETY[2] in found.hits[0].text and names(found) == {"safety-manual.pdf"}
 
 
 def test_a_named_file_is_where_to_search(store: Any) -> None:

@@ -99,3 +99,25 @@ def test_a_table_that_goes_on_is_read_with_its_header() -> None:
     header = PARTS.split("\n", 1)[0]
     found = judge_by_tables("The stock of PN-1036 is 54.", rows, header)
     assert found is not None and not found.holds
+
+
+@pytest.mark.parametrize(
+    ("claim", "holds"),
+    [
+        ("Unit of F07: UVS-30; Meaning: lamp intensity below 55 percent.", True),
+        ("Unit of C31: CarbonRise 12; Meaning: no signal from the pit sensor.", True),
+        ("C36 means that the solenoid valve does not close.", True),
+        ("F07 means a chamber temperature above 48 degrees Celsius.", False),
+        ("F07: lamp intensity below 65 percent.", False),
+    ],
+)
+def test_words_of_a_cell_bring_their_numbers_and_denials(claim: str, holds: bool) -> None:
+    text = (
+        "| Code | Unit | Meaning |\n| --- | --- | --- |\n| F03 | UVS-30 | door open while the lamp is on |\n"
+        "| F07 | UVS-30 | lamp intensity below 55 percent |\n"
+        "| F12 | UVS-30 | chamber temperature above 48 degrees Celsius |\n"
+        "| C31 | CarbonRise 12 | no signal from the pit sensor |\n"
+        "| C36 | CarbonRise 12 | solenoid valve does not close |\n"
+    )
+    found = judge_by_tables(claim, text)
+    assert (found is not None and found.holds) is holds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -116,3 +117,24 @@ def test_no_text_takes_long(text: str) -> None:
     started = time.process_time()
     parse_document_question((text * 300)[:300])
     assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "heading"),
+    [
+        ("What does “guide.md” say about “Booking”?", ("guide.md",), "Booking"),
+        ("“员工手册.docx”里关于“年假”是怎么说的？", ("员工手册.docx",), "年假"),
+        ("《手册》中“安全须知”一节有哪些内容？", ("手册",), "安全须知"),
+        ("Read me the “On the day” section", (), "On the day"),
+    ],
+)
+def test_a_section_is_named_by_its_heading(text: str, names: Any, heading: str) -> None:
+    asked = parse_document_question(text)
+    assert asked is not None and (asked.kind, asked.names) == ("place", names)
+    assert asked.heading == heading
+
+
+@pytest.mark.parametrize("text", ["What is said about “Booking”?", "关于“年假”有什么规定？"])
+def test_quoted_words_alone_are_no_heading(text: str) -> None:
+    asked = parse_document_question(text)
+    assert asked is None or not asked.heading
