@@ -33,6 +33,9 @@ TEXTS = {
     "all_stores": _("All its stores"),
     "no_agent": _("There is no agent that you may ask. Ask an administrator for one."),
     "no_sessions": _("No conversations yet"),
+    "none_found": _("No conversation holds these words."),
+    "you": _("Question"),
+    "answer": _("Answer"),
     "new": _("New conversation"),
     "delete": _("Delete"),
     "delete_sure": _("Delete the conversation “{title}” with all its messages?"),
@@ -136,7 +139,7 @@ def _choices(scope: Scope) -> dict[str, Any]:
             {
                 "name": agent.name,
                 "label": str(agent),
-                "description": agent.description,
+                "description": agent.about,
                 "stores": known,
             }
         )

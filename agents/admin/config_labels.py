@@ -36,6 +36,7 @@ _LABELS = {
     "run_timeout_s": _("Run timeout, in seconds"),
     "tool_timeout_s": _("Tool call timeout, in seconds"),
     "session_titles": _("Titles of conversations"),
+    "suggested_questions": _("Suggested questions"),
     "enable_memory": _("Memory"),
     "memory_project": _("Memory is shared under"),
     "memory_tokens": _("Memory, in tokens"),

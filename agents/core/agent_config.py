@@ -110,6 +110,10 @@ class AgentConfig:
     session_titles: Literal["rule", "model"] = option(
         "rule", help="Titles of sessions: the first question, or a few words by the model."
     )
+    suggested_questions: str = option(
+        "",
+        help="Questions to begin with, one a line; empty: some that the documents answer.",
+    )
     enable_memory: bool = option(
         False, help="What a person told and asked is remembered for their later sessions."
     )

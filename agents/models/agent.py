@@ -56,6 +56,19 @@ def _owned_by(scope: Scope) -> Q:
     return allowed | Q(Exists(groups))
 
 
+# What built-in agents are called, in the reader's language while nobody has renamed them.
+_SHIPPED = {
+    "知识库问答": _("Knowledge base answers"),
+    "基于知识库的 RAG 问答，使用内部 Graph 编排实现查询重写、检索、重排序和生成": _(
+        "Answers from the knowledge base: rewrites the question, searches, reranks and cites."
+    ),
+    "知识库多步问答": _("Knowledge base answers in several steps"),
+    "基于工具循环的问答：多次检索、评估结果、逐步查找，适合需要比较或综合多份资料的问题": _(
+        "Searches several times and weighs what was found; for questions over several documents."
+    ),
+}
+
+
 class Agent(models.Model):
     """A configured assistant. What it finds is limited by the rights of who asks it."""
 
@@ -149,7 +162,14 @@ class Agent(models.Model):
         ordering = ["name"]
 
     def __str__(self) -> str:
-        return self.display_name or self.name
+        shown = self.display_name or self.name
+        return str(_SHIPPED.get(shown, shown)) if self.is_builtin else shown
+
+    @property
+    def about(self) -> str:
+        """Return the description, that of a built-in agent in the reader's language."""
+        known = _SHIPPED if self.is_builtin else {}
+        return str(known.get(self.description, self.description))
 
     @property
     def settings(self) -> AgentConfig:

@@ -273,3 +273,17 @@ def _it_fits_a_phone_and_the_dark(talk: Talk) -> None:
     page.click("#close-evidence")
     page.click("#show-sessions")
     expect(page.locator("#session-list")).to_be_visible()
+
+
+def test_a_conversation_begins_with_a_suggestion_and_is_exported(talk: Talk) -> None:
+    page = talk.somebody.page
+    page.reload()
+    page.locator("#suggestions button").first.click()
+    expect(page.locator(".turn.assistant .cite").first).to_be_visible()
+    page.fill("#find-session", "no such words")
+    expect(page.locator("#session-list li")).to_have_text("No conversation holds these words.")
+    with page.expect_download() as download:
+        page.click("#export")
+    text = Path(download.value.path()).read_text(encoding="utf-8")
+    assert download.value.suggested_filename.endswith(".md")
+    assert "[^2-1]" in text and f"“{QUOTE}”" in text

@@ -6,8 +6,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.translation import get_language
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
+from rest_framework.decorators import action
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
 
@@ -15,6 +17,8 @@ from agents import models
 from agents.api.chat.serializers import AgentBody
 from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.agents.save import delete_agent, save_agent
+from agents.chat.agents.suggestions import suggested_questions
+from rag.api.http.fields import StrictSerializer
 from rag.core.errors import NotFoundError
 
 
@@ -29,6 +33,19 @@ class AgentList(OwnedList):
     def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
         """Return the rows that pass."""
         return rows.filter(**{n: given[n] for n in ("agent_type",) if n in given})
+
+
+class _Suggested(StrictSerializer):
+    """Which questions."""
+
+    store = serializers.CharField(required=False, max_length=512, help_text="Only of this store.")
+    limit = serializers.IntegerField(default=4, min_value=1, max_value=10)
+
+
+class SuggestionsBody(StrictSerializer):
+    """Questions to begin with."""
+
+    questions = serializers.ListField(child=serializers.CharField())
 
 
 @extend_schema_view(
@@ -72,6 +89,24 @@ class AgentViews(OwnedViews):
         values = self.checked(AgentBody, row)
         stores = values.pop("stores", None)
         return self.one(save_agent(scope=self.scope, values=values, agent=row, stores=stores))
+
+    @extend_schema(
+        summary="Suggest questions that an agent's documents answer",
+        parameters=[_Suggested],
+        responses={200: SuggestionsBody, **PROBLEMS},
+    )
+    @action(detail=True, pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
+    def suggestions(self, request: Any, pk: str) -> Response:
+        """Return questions made of the headings of files that the caller may read."""
+        asked = _Suggested.of_query(request).validated_data
+        questions = suggested_questions(
+            agent=self.get_object(),
+            scope=self.scope,
+            store=asked.get("store", ""),
+            limit=asked["limit"],
+            is_chinese=(get_language() or "").startswith("zh"),
+        )
+        return Response({"questions": questions})
 
     def destroy(self, request: HttpRequest, pk: str) -> Response:
         """Delete an agent."""

@@ -18,6 +18,7 @@ from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.answers.sessions import (
     branch_from,
     delete_session,
+    holds_words,
     record_feedback,
     rename_session,
 )
@@ -32,11 +33,15 @@ class SessionList(OwnedList):
 
     agent = serializers.CharField(required=False, max_length=64, help_text="The agent's name.")
     title = serializers.CharField(required=False, max_length=200, help_text="Part of the title.")
+    q = serializers.CharField(
+        required=False, max_length=200, help_text="Part of the title or of a question."
+    )
 
     def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
         """Return the rows that pass."""
         rows = rows.filter(agent__name=given["agent"]) if "agent" in given else rows
-        return rows.filter(title__icontains=given["title"]) if "title" in given else rows
+        rows = rows.filter(title__icontains=given["title"]) if "title" in given else rows
+        return rows.filter(holds_words(given["q"])) if "q" in given else rows
 
 
 class _SessionPart(StrictSerializer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
 
 from agents import models
 from agents.chat.answers.event_log import fail_abandoned
@@ -24,6 +25,17 @@ def rename_session(*, session: models.Session, title: str) -> models.Session:
     session.title, session.titled_by = title, models.Session.TitledBy.PERSON
     session.save(update_fields=["title", "titled_by", "updated_at"])
     return session
+
+
+def holds_words(text: str) -> Q:
+    """Return the filter of the sessions with a text in their title or in one of their questions.
+
+    Answers are not looked through: they may hold what their reader may not read any more.
+    """
+    asked = models.Message.objects.filter(
+        session=OuterRef("pk"), role=models.Message.Role.USER, content__icontains=text
+    )
+    return Q(title__icontains=text) | Q(Exists(asked))
 
 
 def branch_from(*, message: models.Message) -> models.Session:

@@ -205,3 +205,27 @@ def test_a_name_with_a_nul_is_nobodys(world: AgentWorld, name: str) -> None:
         response = client.send(method, address, body) if body else client.get(address)
         assert error_of(response, 404)["code"] == "not_found", address
     assert not models.Session.objects.exists()
+
+
+def test_conversations_are_found_by_title_and_question_alone(world: AgentWorld, talk: Any) -> None:
+    client = client_for(world.user)
+    assert len(ok(client.get("/api/sessions?q=PUMP"))["results"]) == 1
+    assert len(ok(client.get("/api/sessions?q=filter of"))["results"]) == 1
+    # Words of answers are not looked through: their sources may be closed to the reader by now.
+    assert QUOTE.split()[-1] not in "How often is the pump serviced? filter of the pump replaced"
+    assert ok(client.get(f"/api/sessions?q={QUOTE}"))["results"] == []
+    assert ok(client_for(UserFactory()).get("/api/sessions?q=pump"))["results"] == []
+
+
+def test_questions_are_suggested_from_what_may_be_read(world: AgentWorld) -> None:
+    client = client_for(world.user)
+    address = "/api/agents/desk/suggestions"
+    assert all("“" in one for one in ok(client.get(address))["questions"])
+    row = models.Agent.objects.get(name="desk")
+    row.config = {**row.config, "suggested_questions": "How often?\n\nBy whom?\n"}
+    row.save()
+    assert ok(client.get(f"{address}?limit=1"))["questions"] == ["How often?"]
+    assert ok(client.get(address))["questions"] == ["How often?", "By whom?"]
+    error_of(client.get(f"{address}?store=nowhere"), 404)
+    error_of(client.get(f"{address}?limit=99"), 400)
+    error_of(client.get("/api/agents/none/suggestions"), 404)

@@ -131,7 +131,7 @@ def test_it_speaks_the_reader_s_language() -> None:
 
 def test_every_text_that_the_scripts_ask_for_is_there() -> None:
     used: set[str] = set()
-    for name in ("chat", "messages", "citation_panel", "api_client"):
+    for name in ("chat", "messages", "citation_panel", "api_client", "export"):
         script = Path(str(finders.find(f"agents/chat/{name}.js"))).read_text(encoding="utf-8")
         used |= set(re.findall(r"\btexts\.(\w+)", script))
     verdicts = ("verified", "abridged", "altered", "wrong_document", "unknown")

@@ -1,6 +1,7 @@
 /* Chat page controller: sessions, sending questions, showing answers. */
 
 import { closeQuote, fill, make } from "./citation_panel.js";
+import { toMarkdown } from "./export.js";
 import { keepPlace } from "./focus.js";
 import { Turn } from "./messages.js";
 import { call, events, Problem, useTexts } from "./api_client.js";
@@ -8,6 +9,7 @@ import { call, events, Problem, useTexts } from "./api_client.js";
 const get = (id) => document.getElementById(id);
 const data = JSON.parse(get("chat-data").textContent);
 const { texts, agents, stores } = data;
+const language = document.documentElement.lang;
 useTexts(texts);
 
 let session = "", turns = [], running = null, editing = null, nextPage = null;
@@ -30,6 +32,18 @@ function choose(agent) {
   return true;
 }
 
+/* Questions that the chosen agent's documents answer; without any the page stays as it is. */
+async function suggest() {
+  const agent = get("agent").value, store = get("store").value;
+  suggestions.replaceChildren();
+  if (!agent || session) return;
+  const found = await call(`/api/agents/${encodeURIComponent(agent)}/suggestions${store && `?store=${encodeURIComponent(store)}`}`).catch(() => null);
+  if (session || agent !== get("agent").value || store !== get("store").value) return;
+  const ask = (text) => { get("message").value = text; get("ask").requestSubmit(); };
+  const entries = (found?.questions ?? []).map((text) => make("li", {}, make("button", { type: "button", onclick: () => ask(text) }, text)));
+  suggestions.replaceChildren(...entries);
+}
+
 /* Status and error messages -------------------------------------------------------------------- */
 
 const say = (text) => { get("status").textContent = text ?? ""; };
@@ -47,17 +61,21 @@ async function attempt(work) {
 /* Conversations -------------------------------------------------------------------------------- */
 
 async function loadSessions(isMore = false) {
-  const page = await call(isMore ? nextPage : "/api/sessions?limit=30");
+  const words = get("find-session").value.trim();
+  const page = await call(isMore ? nextPage : `/api/sessions?limit=30${words && `&q=${encodeURIComponent(words)}`}`);
+  if (words !== get("find-session").value.trim()) return; // more was typed since
   // The address of the next page is absolute; only its path is ours to ask.
   nextPage = page.next ? new URL(page.next).pathname + new URL(page.next).search : null;
   const entries = page.results.map(sessionEntry);
   if (isMore) get("session-list").append(...entries);
-  else get("session-list").replaceChildren(...(entries.length ? entries : [make("li", { class: "hint" }, texts.no_sessions)]));
+  else get("session-list").replaceChildren(...(entries.length ? entries : [make("li", { class: "hint" }, words ? texts.none_found : texts.no_sessions)]));
   get("more-sessions").hidden = !nextPage;
 }
 
 function sessionEntry(row) {
-  const open = make("a", { href: `#${row.id}`, "aria-current": row.id === session ? "page" : false }, row.title);
+  const day = new Date(row.updated_at);
+  const open = make("a", { href: `#${row.id}`, "aria-current": row.id === session ? "page" : false }, row.title,
+    make("time", { datetime: row.updated_at, title: day.toLocaleString(language) }, day.toLocaleDateString(language, { month: "short", day: "numeric" })));
   return make("li", { "data-id": row.id }, open,
     make("button", { type: "button", title: texts.rename, "aria-label": `${texts.rename}: ${row.title}`, onclick: () => attempt(() => rename(row)) }, "✎"),
     make("button", { type: "button", title: texts.delete, "aria-label": `${texts.delete}: ${row.title}`, onclick: () => attempt(() => remove(row)) }, "✕"));
@@ -96,6 +114,7 @@ function begin() {
   session = "";
   showTitle(texts.new);
   draw([]);
+  suggest();
   get("message").focus();
 }
 
@@ -149,15 +168,17 @@ function markCurrent() {
 
 function draw(messages) {
   turns = [];
+  get("exports").hidden = !messages.length;
   get("messages").replaceChildren(...(messages.length ? [] : [welcome]));
   for (const message of messages) append(message);
   turns.forEach((turn) => turn.draw());
   toEnd();
 }
-const welcome = get("welcome");
+const welcome = get("welcome"), suggestions = get("suggestions");
 
 function append(message) {
   welcome.remove();
+  get("exports").hidden = false;
   const asked = message.role === "assistant" ? turns.at(-1)?.message.content : undefined;
   const turn = new Turn({ ...message, asked }, texts, acts);
   turns.push(turn);
@@ -309,7 +330,20 @@ get("cancel-edit").addEventListener("click", () => { stopEditing(); get("message
 get("new-session").addEventListener("click", () => { showSessions(false); begin(); markCurrent(); });
 get("more-sessions").addEventListener("click", () => attempt(() => loadSessions(true)));
 get("close-evidence").addEventListener("click", closeQuote);
-get("agent").addEventListener("change", () => { fillStores(); if (session) { begin(); markCurrent(); } });
+get("agent").addEventListener("change", () => { fillStores(); if (session) { begin(); markCurrent(); } else suggest(); });
+get("store").addEventListener("change", () => suggest());
+get("export").addEventListener("click", () => {
+  const made = make("a", { download: `${get("title").textContent.replace(/[\\/:*?"<>|]+/g, " ").trim() || "chat"}.md` });
+  made.href = URL.createObjectURL(new Blob([toMarkdown(get("title").textContent, turns, texts)], { type: "text/markdown" }));
+  made.click();
+  setTimeout(() => URL.revokeObjectURL(made.href), 10_000);
+});
+get("print").addEventListener("click", () => print());
+let typed = 0;
+get("find-session").addEventListener("input", () => {
+  clearTimeout(typed);
+  typed = setTimeout(() => attempt(() => loadSessions()), 250);
+});
 get("show-sessions").addEventListener("click", () => showSessions(!document.body.classList.contains("has-sessions")));
 document.addEventListener("keydown", (event) => {
   const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
@@ -336,6 +370,6 @@ get("agent").replaceChildren(...agents.map((one) => make("option", { value: one.
 fillStores();
 if (!agents.length) complain(new Problem(texts.no_agent));
 loadSessions().catch(complain);
-if (location.hash.length > 1) route(); else get("message").focus();
+if (location.hash.length > 1) route(); else { suggest(); get("message").focus(); }
 keepPlace(get("message"));
 document.body.dataset.ready = "yes";
