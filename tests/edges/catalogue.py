@@ -149,7 +149,7 @@ def _messages_of_python(path: Path) -> Iterator[str]:
             # Shown in the agent's form; the core knows no Django to mark them with.
             helps = (_constant(key.value) for key in node.keywords if key.arg == "help")
             yield from filter(None, helps)
-        elif name in ERRORS or (name == "__init__" and path.name == "errors.py"):
+        elif name in ERRORS or (name in ("__init__", "cls") and path.name == "errors.py"):
             hints = [_constant(key.value) for key in node.keywords if key.arg == "hint"]
             yield from (text for text in [*texts[:1], *hints] if text)
 

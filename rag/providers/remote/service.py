@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 from rag.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
@@ -78,10 +79,8 @@ class RemoteService:
 
     def refused(self, status: int, reason: object, retry_after_s: float | None = None) -> Failure:
         """Return the failure of an HTTP status other than 200."""
-        message, hint = _sentences(status)
-        error = ProviderError(
-            message,
-            hint=hint,
+        error = _error(
+            status,
             detail=self.logged(f"HTTP {status}", reason),
             service=self.name,
             model=self.model,
@@ -121,32 +120,37 @@ def check_key(key: str, setting: str) -> str:
     return key
 
 
-def _sentences(status: int) -> tuple[str, str]:
-    if status in (401, 403):
-        return (
+def _error(code: int, **facts: Any) -> ProviderError:
+    if code in (401, 403):
+        return ProviderError(
             "{service} did not accept the key (HTTP {status}).",
-            "Check {key_setting}.",
+            hint="Check {key_setting}.",
+            **facts,
         )
-    if status == 404:
-        return (
+    if code == 404:
+        return ProviderError(
             "{service} does not know the address or the model {model} (HTTP {status}).",
-            "Check the model's name and {url_setting}.",
+            hint="Check the model's name and {url_setting}.",
+            **facts,
         )
-    if status == 429:
-        return (
+    if code == 429:
+        return ProviderError(
             "{service} is busy, or the quota is used up (HTTP {status}).",
-            "Try again later, or raise the quota.",
+            hint="Try again later, or raise the quota.",
+            **facts,
         )
-    if 300 <= status < 400:
-        return (
+    if 300 <= code < 400:
+        return ProviderError(
             "{service} sends callers to another address (HTTP {status}).",
-            "Set {url_setting} to the final address.",
+            hint="Set {url_setting} to the final address.",
+            **facts,
         )
-    if status >= 500:
-        return "{service} failed (HTTP {status}).", "Try again later."
-    return (
+    if code >= 500:
+        return ProviderError("{service} failed (HTTP {status}).", hint="Try again later.", **facts)
+    return ProviderError(
         "{service} refused the request (HTTP {status}).",
-        "Check the model {model} and its options. The server's log has the reason.",
+        hint="Check the model {model} and its options. The server's log has the reason.",
+        **facts,
     )
 
 
