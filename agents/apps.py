@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy
 
+from rag.core.derived_texts import DerivedTexts, register_derived_texts
+
 
 class AgentsConfig(AppConfig):
     """Agents and flows."""
@@ -13,6 +15,21 @@ class AgentsConfig(AppConfig):
     verbose_name = gettext_lazy("Agents")
 
     def ready(self) -> None:
-        """File the node types that ship."""
+        """File the node types that ship, and who redacts what is kept of deleted chunks."""
         # Configs and labels need the apps, which are complete only now.
+        from agents.chat.history.evidence import redact_answers, redact_deleted
         from agents.flows import nodes as nodes
+        from agents.flows.runs.redact import redact_deleted_runs, redact_runs
+
+        # The same: these modules import models.
+        from agents.runtime import leftovers
+        from agents.runtime.retention import purge_memories_of, purge_orphaned_answers
+
+        for kind in (
+            DerivedTexts("answers", redact_answers, leftovers.count_answers, redact_deleted),
+            DerivedTexts("runs", redact_runs, leftovers.count_runs, redact_deleted_runs),
+            DerivedTexts(
+                "memories", purge_memories_of, leftovers.count_memories, purge_orphaned_answers
+            ),
+        ):
+            register_derived_texts(kind)

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents import models
 from agents.chat.history.evidence import redact_unreadable
+from agents.chat.history.titles import hidden_titles
 from rag.admin.operations.query_log import VERDICT_LABELS
 from rag.admin.ui.cells import column, join_cells, label, text_block
 from rag.admin.ui.messages import error_sentence
@@ -56,7 +57,7 @@ class SessionAdmin(ReadOnlyAdmin):
     """One's own conversations; operators see all."""
 
     list_display = ("title", "agent", "user", "turns", "updated_at")
-    list_select_related = ("agent", "user")
+    list_select_related = ("agent", "user", "titled_after")
     list_filter = (("agent", admin.RelatedOnlyFieldListFilter),)
     search_fields = ("title",)
     sortable_by = ("updated_at",)
@@ -65,6 +66,26 @@ class SessionAdmin(ReadOnlyAdmin):
 
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         return queryset if scope.is_operator else queryset.readable(scope)  # type: ignore[attr-defined]
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        # Who may not read a title finds nothing by it.
+        return self.search_fields if scope_for(request).is_operator else ()
+
+    def redact_rows(self, rows: list[Any], scope: Scope) -> None:
+        """Show the first question where a title may not be read."""
+        hidden = hidden_titles(sessions=rows, scope=scope)
+        for row in rows:
+            row.title = hidden.get(row.pk, row.title)
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Any:
+        """Return the session as the visitor may read it."""
+        session = super().get_object(request, object_id, from_field)
+        if session is not None:
+            session.read_by = scope_for(request)
+            self.redact_rows([session], session.read_by)
+        return session
 
     def complete_rows(self, rows: list[Any]) -> None:
         """Count the messages of the rows shown."""
@@ -78,12 +99,13 @@ class SessionAdmin(ReadOnlyAdmin):
     @admin.display(description=_("conversation"))
     def conversation(self, session: models.Session) -> SafeString:
         """Return the messages in order, each with a link to its page."""
-        rows = session.messages.order_by("pk")[:500]
+        rows = list(session.messages.select_related("parent").order_by("pk")[:500])
+        shown = redact_unreadable(messages=rows, scope=session.read_by)  # type: ignore[attr-defined]
         lines = (
             (
                 reverse("admin:agents_message_change", args=[row.pk]),
                 row.get_role_display(),
-                row.content,
+                shown[row.pk].content,
             )
             for row in rows
         )
@@ -99,6 +121,7 @@ class SessionAdmin(ReadOnlyAdmin):
 class MessageAdmin(ReadOnlyAdmin):
     """The turns of one's own conversations; operators see all."""
 
+    list_select_related = ("parent",)
     list_display = ("text", "role", "state", "outcome", "verdicts", "thumb", "model", "created_at")
     list_filter = ("role", "status", "outcome", "feedback")
     search_fields = ("content",)
@@ -133,17 +156,26 @@ class MessageAdmin(ReadOnlyAdmin):
     def readable(self, queryset: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
         return queryset if scope.is_operator else queryset.readable(scope)  # type: ignore[attr-defined]
 
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        # Who may not read an answer finds nothing by it.
+        return self.search_fields if scope_for(request).is_operator else ()
+
+    def redact_rows(self, rows: list[Any], scope: Scope) -> None:
+        """Take out the words of passages that are gone by now, or hidden from the visitor."""
+        shown = redact_unreadable(messages=rows, scope=scope)
+        for row in rows:
+            evidence = shown[row.pk]
+            row.content, row.query = evidence.content, evidence.query
+            row.sources, row.citations = evidence.sources, evidence.citations
+            row.grounding = evidence.grounding
+
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Any:
-        """Return the message; the words of passages that are gone by now are gone here too."""
+        """Return the message as the visitor may read it."""
         message = super().get_object(request, object_id, from_field)
         if message is not None:
-            shown = redact_unreadable(messages=[message], scope=scope_for(request))
-            evidence = shown[message.pk]
-            message.content = evidence.content
-            message.sources, message.citations = evidence.sources, evidence.citations
-            message.grounding = evidence.grounding
+            self.redact_rows([message], scope_for(request))
         return message
 
     text = column(_("content"), lambda message: Truncator(message.content).chars(100) or "–")

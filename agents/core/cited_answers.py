@@ -1,12 +1,8 @@
-"""Answers that cite, in agents and flows: numbers of passages, the request for a repair, redaction.
-
-What is said of a passage goes with it: a statement that rests on one that is gone is ``[…]``.
-"""
+"""Answers that cite, in agents and flows: numbers of passages, verdicts, requests for a repair."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,10 +12,6 @@ from rag.core.ports import ChatRequest
 from rag.core.types import Message
 from rag.stages.citing.verify import AnswerWriter, VerifiedAnswer
 from rag.stages.prompting.context import Passage, escape_data, quote_attribute
-
-# In place of what an answer said from a passage.
-GONE = "[…]"
-_MARK = re.compile(r"\[\d{1,4}\]")
 
 
 def serialize_sources(passages: Sequence[Passage]) -> list[dict[str, Any]]:
@@ -129,30 +121,3 @@ def repair_request(
     messages = [*asked.messages, Message("assistant", said or writer.raw), Message("user", text)]
     # Without the question no model answers by quoting.
     return replace(asked, messages=messages, question="", tools=(), options={})
-
-
-def without_statements(
-    text: str,
-    statements: Sequence[Mapping[str, Any]],
-    lost: Sequence[Mapping[str, Any]],
-    gone: Collection[Any],
-) -> tuple[str, list[dict[str, Any]]]:
-    """Return an answer without the statements that rest on what is gone, and its statements anew.
-
-    What no source was found for may rest on it as well.
-    """
-    numbers = {one.get("number") for one in lost}
-    kept, out, at = [], "", 0
-    for one in statements:
-        is_held = one["verdict"] in ("cited", "attributed")
-        rests_on_it = (
-            not numbers.isdisjoint(one["citations"])
-            or one["doc_id"] in gone
-            or (bool(gone) and not is_held)
-        )
-        out += text[at : one["start"]]
-        words, start = text[one["start"] : one["end"]], len(out)
-        out += "".join([GONE, *_MARK.findall(words)]) if rests_on_it else words
-        kept.append({**one, "start": start, "end": len(out)})
-        at = one["end"]
-    return out + text[at:], kept

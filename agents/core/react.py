@@ -31,6 +31,8 @@ class Tools(Protocol):
     """What an agent may call in one run. ``deadline`` ends the run's loop."""
 
     deadline: Deadline
+    # The keys of memories that were told.
+    recalled: set[str]
 
     @property
     def specs(self) -> Sequence[ToolSpec]:

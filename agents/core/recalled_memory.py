@@ -12,7 +12,10 @@ EPISODIC, SEMANTIC = "episodic", "semantic"
 
 @dataclass(frozen=True, slots=True)
 class RecalledMemory:
-    """A fact, or a question with its answer; ``score`` is its likeness to the query, 0 to 1."""
+    """A fact, or a question with its answer; ``score`` is its likeness to the query, 0 to 1.
+
+    ``chunk_ids`` is what the answer rests on: who is told it rests on that as well.
+    """
 
     key: str
     kind: str
@@ -21,6 +24,7 @@ class RecalledMemory:
     score: float = 0.0
     at: datetime | None = None
     project: str = ""
+    chunk_ids: tuple[int, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON-safe form."""

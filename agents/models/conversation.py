@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
@@ -77,6 +78,10 @@ class Session(models.Model):
     titled_by = models.CharField(
         _("titled by"), max_length=10, choices=TitledBy, default=TitledBy.RULE, editable=False
     )
+    # The answer that a model's title was made from: the title goes with what that one rests on.
+    titled_after = models.ForeignKey(
+        "agents.Message", models.SET_NULL, null=True, editable=False, related_name="+"
+    )
     head = models.ForeignKey(
         "agents.Message", models.SET_NULL, null=True, related_name="+", verbose_name=_("goes on at")
     )
@@ -131,6 +136,8 @@ class Message(models.Model):
     citations = models.JSONField(_("citations"), default=list, blank=True)
     grounding = models.JSONField(_("grounding"), default=dict, blank=True)
     sources = models.JSONField(_("sources"), default=list, blank=True)
+    # What it rests on: what its model was shown, also by way of earlier answers and memories.
+    chunk_ids = ArrayField(models.BigIntegerField(), default=list, editable=False)
     notices = models.JSONField(_("notices"), default=list, blank=True)
     usage = models.JSONField(_("usage"), default=dict, blank=True)
     timings_ms = models.JSONField(_("times in ms"), default=dict, blank=True)
@@ -161,7 +168,8 @@ class Message(models.Model):
         indexes = [
             models.Index(
                 fields=["seen_at"], condition=Q(status="running"), name="agents_message_running"
-            )
+            ),
+            GinIndex(fields=["chunk_ids"], name="agents_message_chunks"),
         ]
 
     def __str__(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -104,6 +105,7 @@ class Memory(models.Model):
         indexes = [
             models.Index(fields=["user", "project", "kind"], name="agents_memory_of_user"),
             models.Index(fields=["updated_at"], name="agents_memory_age"),
+            GinIndex(fields=["chunk_ids"], name="agents_memory_chunks"),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -6,6 +6,8 @@ import uuid
 from typing import Self
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -62,6 +64,8 @@ class FlowRun(models.Model):
     # What it has found, by the numbers that its texts cite, and what it answered: as people are
     # shown it, and what its passages say of each sentence.
     passages = models.JSONField(_("passages"), default=list, blank=True)
+    # All that it rests on, of a replay also what the run before it does.
+    chunk_ids = ArrayField(models.BigIntegerField(), default=list, editable=False)
     answer = models.TextField(_("answer"), blank=True)
     outcome = models.CharField(_("outcome"), max_length=20, blank=True)
     citations = models.JSONField(_("citations"), default=list, blank=True)
@@ -95,6 +99,7 @@ class FlowRun(models.Model):
         verbose_name = _("flow run")
         verbose_name_plural = _("flow runs")
         ordering = ["-id"]
+        indexes = [GinIndex(fields=["chunk_ids"], name="agents_flowrun_chunks")]
 
     def __str__(self) -> str:
         return f"{self.version} {self.key}"

@@ -5,6 +5,7 @@ Sessions, flow runs, event rows, memories; and memories that rest on deleted chu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db.models import QuerySet
@@ -80,6 +81,11 @@ def purge_memories(*, older_than_days: float) -> int:
         return 0
     late = timezone.now() - timedelta(days=older_than_days)
     return models.Memory.objects.filter(updated_at__lt=late).delete()[0]
+
+
+def purge_memories_of(chunk_ids: Sequence[int]) -> int:
+    """Delete the memories of answers that rest on deleted chunks; return how many."""
+    return models.Memory.objects.filter(chunk_ids__overlap=list(chunk_ids)).delete()[0]
 
 
 def purge_orphaned_answers() -> int:

@@ -12,6 +12,7 @@ from rag.core.errors import NotFoundError
 from rag.core.hits import Hit
 from rag.services.access import scope_of
 from rag.services.answers import pin_hits
+from rag.services.chunks import hold_chunks
 
 
 def owner_scope(*, session: models.Session) -> Scope:
@@ -53,6 +54,15 @@ def is_uuid(text: str) -> bool:
         return bool(uuid.UUID(text))
     except ValueError:
         return False
+
+
+def are_there(chunk_ids: Iterable[int]) -> bool:
+    """Return whether all of the chunks are there; none is deleted until the transaction ends.
+
+    Asked by whoever writes down what was made of them a moment before.
+    """
+    asked = set(chunk_ids)
+    return hold_chunks(asked).issuperset(asked)
 
 
 def readable_chunks(chunk_ids: Iterable[int], scope: Scope) -> frozenset[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from agents import models
 from agents.api.chat.serializers import MemoryBody
 from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
-from agents.chat.memory.agent_memory import may_remember
+from agents.chat.memory.agent_memory import may_remember, memories_saying
 from agents.chat.memory.storage import add_fact, edit_memory, set_memory_choice
 from agents.runtime.scopes import readable_chunks
 from rag.api.http.fields import StrictSerializer
@@ -34,10 +34,7 @@ class MemoryFilter(StrictSerializer):
     def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
         """Return the rows that pass."""
         rows = rows.filter(**{n: given[n] for n in ("kind", "project") if n in given})
-        rows = rows.filter(session__key=given["session"]) if "session" in given else rows
-        if "q" in given:
-            rows = rows.filter(Q(text__icontains=given["q"]) | Q(answer__icontains=given["q"]))
-        return rows
+        return rows.filter(session__key=given["session"]) if "session" in given else rows
 
 
 class MemoryList(MemoryFilter, OwnedList):
@@ -84,6 +81,11 @@ class MemoryViews(OwnedViews):
     serializer_class = MemoryBody
     list_filter = MemoryList
 
+    def further(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the memories that say what is asked for, as far as the caller may read them."""
+        part = self.filters.get("q")
+        return memories_saying(rows=rows, part=part, scope=self.scope) if part else rows
+
     def get_serializer(self, *rows: Any, **values: Any) -> Any:
         """Return the serializer, told which passages the caller may still read."""
         if not rows:
@@ -117,7 +119,8 @@ class MemoryViews(OwnedViews):
     def all(self, request: Any) -> Response:
         """Delete all of one's memories, or those that the filters choose."""
         query = MemoryFilter.of_query(request)
-        query.narrow(self.get_queryset(), query.validated_data).delete()
+        self.filters = query.validated_data
+        query.narrow(self.further(self.get_queryset()), self.filters).delete()
         return Response(status=204)
 
     @extend_schema(

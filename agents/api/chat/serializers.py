@@ -95,6 +95,12 @@ class SessionBody(StrictModelSerializer):
         fields = ("id", "agent", "title", "head", "created_at", "updated_at")
         read_only_fields = ("created_at", "updated_at")
 
+    def to_representation(self, row: models.Session) -> dict[str, Any]:
+        """Return the session, under its first question where its title may not be read."""
+        data: dict[str, Any] = super().to_representation(row)
+        hidden: dict[int, str] = self.context["hidden_titles"]
+        return {**data, "title": hidden.get(row.pk, data["title"])}
+
 
 class MessageBody(StrictModelSerializer):
     """A turn. Of an answer only the feedback can be changed.
@@ -148,7 +154,9 @@ class MessageBody(StrictModelSerializer):
             messages=[row], scope=self.context["caller"].scope
         )
         shown = evidence[row.pk]
-        return {**data, **asdict(shown)}
+        told = asdict(shown)
+        del told["is_reduced"]
+        return {**data, **told}
 
     def get_error(self, row: models.Message) -> dict[str, Any] | None:
         """Return why an answer failed, in the reader's language."""

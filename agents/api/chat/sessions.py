@@ -18,13 +18,14 @@ from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.answers.sessions import (
     branch_from,
     delete_session,
-    holds_words,
     record_feedback,
     rename_session,
+    sessions_with_words,
 )
 from agents.chat.history.evidence import redact_unreadable
 from agents.chat.history.history import MAX_TURNS, session_path
 from agents.chat.history.quotes import cited_text
+from agents.chat.history.titles import hidden_titles, titled
 from rag.api.http.fields import StrictSerializer
 
 
@@ -39,9 +40,7 @@ class SessionList(OwnedList):
 
     def narrow(self, rows: QuerySet[Any], given: dict[str, Any]) -> QuerySet[Any]:
         """Return the rows that pass."""
-        rows = rows.filter(agent__name=given["agent"]) if "agent" in given else rows
-        rows = rows.filter(title__icontains=given["title"]) if "title" in given else rows
-        return rows.filter(holds_words(given["q"])) if "q" in given else rows
+        return rows.filter(agent__name=given["agent"]) if "agent" in given else rows
 
 
 class _SessionPart(StrictSerializer):
@@ -84,9 +83,24 @@ class SessionEnd(StrictSerializer):
 class SessionViews(OwnedViews):
     """One's own conversations; they begin by asking an agent."""
 
-    queryset = models.Session.objects.select_related("agent", "head")
+    queryset = models.Session.objects.select_related("agent", "head", "titled_after")
     serializer_class = SessionBody
     list_filter = SessionList
+
+    def get_serializer(self, *rows: Any, **values: Any) -> Any:
+        """Return the serializer, told which titles the caller may not read any more."""
+        if not rows:
+            return SessionBody(**values)
+        given = rows[0] if values.get("many") else rows
+        hidden = hidden_titles(sessions=given, scope=self.scope)
+        context = {**self.get_serializer_context(), "hidden_titles": hidden}
+        return SessionBody(*rows, context=context, **values)
+
+    def further(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the sessions with a title that has the part asked for, as the caller sees it."""
+        part, words = self.filters.get("title"), self.filters.get("q")
+        rows = titled(rows=rows, part=part, scope=self.scope) if part else rows
+        return sessions_with_words(rows=rows, text=words, scope=self.scope) if words else rows
 
     def partial_update(self, request: HttpRequest, pk: str) -> Response:
         """Rename a session."""
@@ -185,7 +199,9 @@ class MessageViews(OwnedViews):
     def branch(self, request: HttpRequest, pk: str) -> Response:
         """Let the session go on from here; what came after stays as another branch."""
         session = branch_from(message=self.get_object())
-        return Response(SessionBody(session, context=self.get_serializer_context()).data)
+        hidden = hidden_titles(sessions=[session], scope=self.scope)
+        context = {**self.get_serializer_context(), "hidden_titles": hidden}
+        return Response(SessionBody(session, context=context).data)
 
     @extend_schema(
         summary="Read the text that a citation pinned",

@@ -207,6 +207,12 @@ class RAGAgent:
         return total
 
     @property
+    def recalled(self) -> set[str]:
+        """Return the keys of memories that its model was told, and those of agents it asked."""
+        own = self.run.recalled | self.run.tools.recalled if self.run else set()
+        return own | self._team.recalled
+
+    @property
     def model_id(self) -> str:
         """Return the model that is asked, empty before."""
         return self.run.model_id if self.run else ""
@@ -364,6 +370,11 @@ class AgentTeam:
         for agent in self._asked:
             total.update(agent.usage)
         return total
+
+    @property
+    def recalled(self) -> set[str]:
+        """Return the keys of memories that any of them was told."""
+        return {key for agent in self._asked for key in agent.recalled}
 
     async def ask(
         self, name: str, question: str, history: Sequence[Turn], page: PageRead, emit: Emit

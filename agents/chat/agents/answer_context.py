@@ -169,6 +169,8 @@ class AnswerContext(MeteredModel):
     team: Team
     # How many turns there were before; None where it is not known, or a summary covers some.
     n_before: int | None = None
+    # The keys of memories that the model was told.
+    recalled: set[str] = field(default_factory=set)
 
     @property
     def can_rank(self) -> bool:
@@ -203,7 +205,10 @@ class AnswerContext(MeteredModel):
 
     async def recall(self, query: str) -> Sequence[RecalledMemory]:
         """Return memories of who asks, in the agent's project."""
-        return await RAGAgentMemory(self.person, self.project).retrieve_relevant_memories(query)
+        memory = RAGAgentMemory(self.person, self.project)
+        found = await memory.retrieve_relevant_memories(query)
+        self.recalled |= {one.key for one in found}
+        return found
 
     async def read_page(self, query: str) -> PageRead:
         """Return what the page sends along; documents come through the guarded fetch.

@@ -182,7 +182,7 @@ _learnt: dict[str, str] = {}
 
 
 class AgentTools:
-    """``agents.core.react.Tools``; made for one answer."""
+    """``agents.core.react.Tools``; made for one answer. ``recalled`` are keys of memories."""
 
     def __init__(
         self,
@@ -195,6 +195,7 @@ class AgentTools:
         self._config = config = agent.settings
         self._model, self._chat, self._scope, self._person = agent.model, chat, scope, person
         self.deadline = Deadline(config.run_timeout_s)
+        self.recalled: set[str] = set()
         self._narrow = replace(scope, only_store_ids=frozenset(store.pk for store in stores))
         self.searches_stores = SEARCH in config.tools and bool(stores)
         self.knows_more = bool(config.sources) or not STORE_TOOLS.issuperset(config.tools)
@@ -236,6 +237,8 @@ class AgentTools:
             result = ToolResult(error=tool_error(name, fault)) if fault else done.result()
         except RAGError as error:
             result = ToolResult(error=error)
+        if name == MEMORY_TOOL:
+            self.recalled |= {one["id"] for one in result.answer.get("memories", ())}
         return replace(result, duration_ms=(time.perf_counter() - started) * 1e3)
 
     def _time_of(self, name: str) -> float:

@@ -16,6 +16,7 @@ from agents import models
 from agents.chat.agents.agent import agent_stores
 from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.history.history import find_message
+from agents.chat.history.titles import title_of_question
 from agents.core.page_context import PageContext
 from agents.runtime.scopes import is_uuid
 from agents.runtime.worker import new_lease
@@ -24,7 +25,7 @@ from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
 from rag.services.tokens import count_tokens
 from rag.services.usage import check_budget
 
-MAX_CHARACTERS, MAX_TITLE = 8000, 60
+MAX_CHARACTERS = 8000
 _CHARACTERS_OF_TOKEN = 12
 # So long a key without a budget is not asked for one again: a new one counts a second later.
 FREE_S = 1.0
@@ -70,12 +71,12 @@ class StartedAnswer:
 
 def create_session(*, agent: models.Agent, scope: Scope, text: str) -> models.Session:
     """Return a session of ``scope``, seen with the like of its key alone; ``text`` is its title."""
-    title, only = " ".join(text.split()), scope.only_store_ids
+    only = scope.only_store_ids
     return models.Session.objects.create(
         agent_id=agent.pk,
         user_id=scope.user_id,
         only_store_ids=None if only is None else sorted(only),
-        title=title if len(title) <= MAX_TITLE else f"{title[:MAX_TITLE]}…",
+        title=title_of_question(text),
     )
 
 
@@ -103,6 +104,8 @@ def create_answer(*, order: MessageRequest) -> StartedAnswer:
             role=models.Message.Role.ASSISTANT,
             status=_STATUS.RUNNING,
             **new_lease(),
+            # Its model is shown the turns before.
+            chunk_ids=question.parent.chunk_ids if question.parent else [],
             request={
                 "stores": [store.slug for store in stores] if names else [],
                 "context": context.as_dict(),

@@ -13,16 +13,21 @@ from datetime import datetime
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, transaction
-from django.db.models import Max
+from django.db.models import F, Func, Max
 from django.utils import timezone
 
 from agents import models
-from agents.chat.history.evidence import Evidence, redact_unreadable
+from agents.chat.history.evidence import (
+    Evidence,
+    redact_ended,
+    redact_unreadable,
+)
 from agents.core.chat_events import LAST_KINDS, ChatEvent, Transcript
 from agents.core.state import to_storable
-from agents.runtime.scopes import owner_scope
+from agents.runtime.scopes import are_there, owner_scope
 from agents.runtime.worker import EventLog, Guard, abandoned, close_lease
 from rag.core.errors import ProviderError
+from rag.core.hits import hit_chunk_ids
 from rag.services.threads import run_db
 from rag.services.usage import DeferredUsage, ModelCall, record_call
 
@@ -200,17 +205,37 @@ def persist_events(
         if is_ours:
             models.MessageEvent.objects.bulk_create(rows)
             models.TraceStep.objects.bulk_create(steps)
+            if guard is None:
+                _note_shown(message_id, events)
         # Last, for the budgets of a key are locked until the end.
         for call in calls:
             record_call(call=call)
     return is_ours
 
 
+def _note_shown(message_id: int, events: Sequence[ChatEvent]) -> None:
+    """Write down which chunks a model is shown, with what it says of them or before."""
+    told = [one.data["sources"] for one in events if one.kind == "sources"]
+    if shown := {pk for sources in told for one in sources for pk in hit_chunk_ids(one)}:
+        rows = models.Message.objects.filter(pk=message_id)
+        rows.update(chunk_ids=Func(F("chunk_ids"), sorted(shown), function="array_cat"))
+
+
 def close_answer(message: models.Message, values: Mapping[str, Any]) -> bool:
-    """Write the outcome of an answer and end its lease; return False when the lease was lost."""
-    # The session first, as who deletes it does: in two orders they would wait for each other.
+    """Write the outcome of an answer and end its lease; return False when the lease was lost.
+
+    False as well where something that it rests on was deleted meanwhile: what is left of it is
+    kept then, and who follows is told that.
+    """
+    # First the chunks, as who deletes them does: a deletion finds the answer, or is found by it.
+    is_whole = are_there(values["chunk_ids"])
+    # The session before the message, as who deletes it does: else both would wait for each other.
     models.Session.objects.filter(pk=message.session_id).update(updated_at=timezone.now())
-    return close_lease(message, values)
+    if not close_lease(message, values):
+        return False
+    if not is_whole:
+        redact_ended(message_id=message.pk)
+    return is_whole
 
 
 def fail_abandoned(*, message_id: int | None = None) -> int:
@@ -250,6 +275,7 @@ def _end(message_id: int) -> bool:
             "citations": transcript.citations,
         }
         models.MessageEvent.objects.create(message=message, seq=seq, kind="error", data=data)
+        redact_ended(message_id=message.pk)
     return True
 
 
@@ -263,14 +289,14 @@ def stored_answer_events(message_id: int, after: int) -> tuple[bool, list[ChatEv
     fail_abandoned(message_id=message_id)
     # First the status: what is read after it is complete if the answer had ended.
     is_running = models.Message.objects.filter(pk=message_id, status=_STATUS.RUNNING).exists()
-    told = models.Message.objects.select_related("session__user").filter(pk=message_id)
+    told = models.Message.objects.select_related("session__user", "parent").filter(pk=message_id)
     ended = None if is_running else told.first()
     evidence = Evidence()
     if ended is not None:
         scope = owner_scope(session=ended.session)
         evidence = redact_unreadable(messages=[ended], scope=scope)[ended.pk]
     events: list[ChatEvent] = []
-    if not any(one.get("is_gone") for one in (*evidence.sources, *evidence.citations)):
+    if not evidence.is_reduced:
         rows = models.MessageEvent.objects.filter(message_id=message_id, seq__gt=after)
         events = [ChatEvent(row.seq, row.kind, row.data) for row in rows.order_by("seq")]
     if not is_running and (not events or events[-1].kind not in LAST_KINDS):

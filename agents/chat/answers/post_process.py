@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from functools import partial
 from xml.sax.saxutils import escape
 
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 
 from agents import models
 from agents.chat.agents.answer_context import AnswerContext
-from agents.chat.answers.create import MAX_TITLE
+from agents.chat.history.evidence import chunk_ids_of
 from agents.chat.history.history import BranchTurn, branch_turns
+from agents.chat.history.titles import MAX_TITLE
 from agents.chat.memory.agent_memory import RAGAgentMemory, SummaryBudget, roll_summary
 from agents.chat.memory.facts import HAN, SCHEMA
 from agents.core.prompts import prompt_file
+from agents.runtime.scopes import are_there
 from rag.core.errors import RAGError
-from rag.core.hits import hit_chunk_ids
 from rag.services.search import log_citations
 from rag.services.threads import run_db
 from rag.stages.text.normalize import storable_text
@@ -42,12 +44,13 @@ async def title_session(*, message: models.Message, run: AnswerContext) -> None:
     talk = await run_db(_first_talk, message)
     if talk is None:
         return
-    question, answer = (escape(storable_text(text[:SHOWN])) for text in talk)
+    texts = (talk.parent.content, talk.content) if talk.parent else ("", "")
+    question, answer = (escape(storable_text(text[:SHOWN])) for text in texts)
     data = f"<question>{question}</question>\n<answer>{answer}</answer>"
     prompt = prompt_file(f"title_{'zh' if HAN.search(question) else 'en'}")
     title = parse_title(await run.complete(prompt, data, max_tokens=256, timeout_s=TIMEOUT_S))
     if title:
-        await run_db(_write, message, title)
+        await run_db(_write, talk, title)
 
 
 def parse_title(answer: str) -> str:
@@ -60,18 +63,20 @@ def parse_title(answer: str) -> str:
     return title if len(title) <= MAX_TITLE else ""
 
 
-def _first_talk(message: models.Message) -> tuple[str, str] | None:
-    row = (
+def _first_talk(message: models.Message) -> models.Message | None:
+    return (
         models.Message.objects.filter(pk=message.pk, parent__parent=None, session__titled_by=_RULE)
         .select_related("parent")
         .first()
     )
-    return (row.parent.content, row.content) if row and row.parent else None
 
 
-def _write(message: models.Message, title: str) -> None:
-    mine = models.Session.objects.filter(pk=message.session_id, titled_by=_RULE)
-    mine.update(title=title, titled_by=models.Session.TitledBy.MODEL)
+def _write(made_of: models.Message, title: str) -> None:
+    mine = models.Session.objects.filter(pk=made_of.session_id, titled_by=_RULE)
+    with transaction.atomic():
+        if are_there(made_of.chunk_ids):
+            by = models.Session.TitledBy.MODEL
+            mine.update(title=title, titled_by=by, titled_after=made_of)
 
 
 async def update_summary(*, message: models.Message, run: AnswerContext) -> None:
@@ -95,11 +100,13 @@ async def update_summary(*, message: models.Message, run: AnswerContext) -> None
         SummaryBudget(run.config.summary_tokens, run.count_tokens),
         run.complete if run.can_write else None,
     )
-    await run_db(_write_summary, fallen[-1], text)
+    await run_db(_write_summary, fallen, text)
 
 
-def _write_summary(said: BranchTurn, text: str) -> None:
-    models.Message.objects.filter(pk=said.message_id).update(summary=text)
+def _write_summary(fallen: Sequence[BranchTurn], text: str) -> None:
+    with transaction.atomic():
+        if are_there(pk for one in fallen for pk in one.chunk_ids):
+            models.Message.objects.filter(pk=fallen[-1].message_id).update(summary=text)
 
 
 log = logging.getLogger(__name__)
@@ -134,7 +141,6 @@ async def store_memories(*, message: models.Message, run: AnswerContext) -> None
     if row is None or row.parent is None:
         return
     shown = [one for one in row.sources if one.get("doc_id")]
-    chunk_ids = [pk for one in shown for pk in hit_chunk_ids(one)]
     is_kept = row.outcome == "answered" and shown and all(one.get("chunk_id") for one in shown)
     memory = RAGAgentMemory(
         run.scope,
@@ -143,7 +149,7 @@ async def store_memories(*, message: models.Message, run: AnswerContext) -> None
         ask=partial(run.complete, schema=SCHEMA) if run.can_write else None,
     )
     await memory.store_interaction(
-        row.parent.content, row.content if is_kept else "", chunk_ids=chunk_ids
+        row.parent.content, row.content if is_kept else "", chunk_ids=sorted(chunk_ids_of(row))
     )
 
 

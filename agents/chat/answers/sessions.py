@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from agents import models
 from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.answers.worker import AnswerWorker
+from agents.chat.history.titles import titled
+from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError
 from rag.services.search import purge_queries
 
@@ -27,15 +29,18 @@ def rename_session(*, session: models.Session, title: str) -> models.Session:
     return session
 
 
-def holds_words(text: str) -> Q:
-    """Return the filter of the sessions with a text in their title or in one of their questions.
+def sessions_with_words(
+    *, rows: QuerySet[models.Session], text: str, scope: Scope
+) -> QuerySet[models.Session]:
+    """Return the sessions with a text in their title, as ``scope`` reads it, or in a question.
 
     Answers are not looked through: they may hold what their reader may not read any more.
     """
     asked = models.Message.objects.filter(
         session=OuterRef("pk"), role=models.Message.Role.USER, content__icontains=text
     )
-    return Q(title__icontains=text) | Q(Exists(asked))
+    shown = titled(rows=rows, part=text, scope=scope)
+    return rows.filter(Q(pk__in=shown.values("pk")) | Q(Exists(asked)))
 
 
 def branch_from(*, message: models.Message) -> models.Session:

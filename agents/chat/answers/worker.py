@@ -12,14 +12,21 @@ from django.utils.translation import gettext_noop
 from agents import models
 from agents.chat.agents.agent import agent_for, answer_ending
 from agents.chat.answers.create import StartedAnswer
-from agents.chat.answers.event_log import AnswerEventLog, close_answer, stored_answer_events
+from agents.chat.answers.event_log import (
+    AnswerEventLog,
+    close_answer,
+    stored_answer_events,
+)
 from agents.chat.answers.post_process import post_process
 from agents.chat.history.earlier_answers import earlier_answers
 from agents.chat.history.history import history_before
+from agents.chat.memory.agent_memory import memories_rest_on
 from agents.core.agent import History
 from agents.core.chat_events import LAST_KINDS, ChatEvent
 from agents.runtime.worker import Worker
 from rag.core.errors import RAGError
+from rag.core.hits import hit_chunk_ids
+from rag.services.threads import run_db
 
 _STATUS = models.Message.Status
 
@@ -85,8 +92,13 @@ class AnswerWorker(Worker[ChatEvent]):
     async def _end(self, kind: str, status: str, data: Mapping[str, Any], **values: Any) -> None:
         """Write the row and the last event in one transaction; nothing if it is another's."""
         transcript = self.log.transcript
+        recalled = sorted(self._agent.recalled)
+        told = await run_db(memories_rest_on, keys=recalled) if recalled else set()
+        shown = (*transcript.sources, *transcript.citations)
+        told |= {pk for one in shown for pk in hit_chunk_ids(one)}
         row = {
             "status": status,
+            "chunk_ids": sorted(told.union(self.chat.answer.chunk_ids)),
             "content": transcript.text,
             "citations": transcript.citations,
             "sources": transcript.sources,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db.models import Q
+
 from agents import models
 from agents.chat.history.evidence import redact_unreadable
 from agents.core.state import Turn
@@ -62,12 +64,15 @@ def session_path(
     return [PathTurn(row, tuple(places[row.parent_id])) for row in path]
 
 
-_FIELDS = ("pk", "role", "content", "summary")
+_FIELDS = ("pk", "role", "content", "summary", "chunk_ids")
 _RESTS_ON = (
     "content",
     "sources",
     "citations",
     "grounding",
+    "query",
+    "chunk_ids",
+    "parent__content",
     "session__user",
     "session__only_store_ids",
 )
@@ -76,11 +81,12 @@ _ANSWER = models.Message.Role.ASSISTANT
 
 @dataclass(frozen=True, slots=True)
 class BranchTurn:
-    """One turn of a branch, with its row."""
+    """One turn of a branch, with its row and what it rests on."""
 
     message_id: int
     turn: Turn
     summary: str = ""
+    chunk_ids: tuple[int, ...] = ()
 
 
 def branch_turns(*, message: models.Message) -> list[BranchTurn]:
@@ -93,27 +99,24 @@ def branch_turns(*, message: models.Message) -> list[BranchTurn]:
     today = _today([pk for pk, role, *_ in rows if role == _ANSWER])
     found: list[BranchTurn] = []
     has_lost = False
-    for pk, role, content, summary in rows:
+    for pk, role, content, summary, chunk_ids in rows:
         has_lost = has_lost or pk in today
         if content.strip():
             turn: Turn = {"role": role, "content": today.get(pk, content)}
-            found.append(BranchTurn(pk, turn, "" if has_lost else summary))
+            found.append(BranchTurn(pk, turn, "" if has_lost else summary, tuple(chunk_ids)))
     return found[-MAX_TURNS:]
 
 
 def _today(answer_ids: list[int]) -> dict[int, str]:
     """Return what is left of those answers that rest on something that is gone."""
-    resting = models.Message.objects.filter(pk__in=answer_ids).exclude(citations=[])
-    answers = list(resting.select_related("session__user").only(*_RESTS_ON))
+    resting = models.Message.objects.filter(pk__in=answer_ids)
+    resting = resting.exclude(Q(citations=[]) & Q(sources=[]) & Q(chunk_ids=[]))
+    answers = list(resting.select_related("session__user", "parent").only(*_RESTS_ON))
     if not answers:
         return {}
     scope = owner_scope(session=answers[0].session)
     evidence = redact_unreadable(messages=answers, scope=scope)
-    return {
-        one.pk: evidence[one.pk].content
-        for one in answers
-        if evidence[one.pk].content != one.content
-    }
+    return {one.pk: evidence[one.pk].content for one in answers if evidence[one.pk].is_reduced}
 
 
 def history_before(*, message: models.Message, is_included: bool = False) -> tuple[list[Turn], str]:

@@ -10,9 +10,10 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from xml.sax.saxutils import escape
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from agents import models
 from agents.chat.history.history import history_before
@@ -86,6 +87,20 @@ def recall_memories(
     return found
 
 
+def memories_saying(*, rows: QuerySet[Any], part: str, scope: Scope) -> QuerySet[Any]:
+    """Return the memories that have a part in what ``scope`` may read of them."""
+    answers = list(rows.filter(answer__icontains=part).values_list("pk", "chunk_ids"))
+    readable = readable_chunks((pk for _, ids in answers for pk in ids), scope)
+    told = [pk for pk, ids in answers if readable.issuperset(ids)]
+    return rows.filter(Q(text__icontains=part) | Q(pk__in=told))
+
+
+def memories_rest_on(*, keys: Sequence[str]) -> set[int]:
+    """Return the chunks that memories rest on, by their keys."""
+    rows = models.Memory.objects.filter(key__in=keys).values_list("chunk_ids", flat=True)
+    return {pk for ids in rows for pk in ids}
+
+
 def may_remember(scope: Scope) -> bool:
     """Return whether somebody is known and has not switched memory off."""
     if scope.user_id is None:
@@ -105,6 +120,7 @@ def _told(row: models.Memory) -> RecalledMemory:
         max(0.0, min(1.0, score)),
         row.updated_at,
         row.project,
+        tuple(row.chunk_ids),
     )
 
 

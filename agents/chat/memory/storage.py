@@ -19,6 +19,7 @@ from agents import models
 from agents.chat.memory.facts import Episode, Fact, extract_facts, memory_key
 from agents.core.recalled_memory import EPISODIC, SEMANTIC
 from agents.models.memory import MemoryQuerySet
+from agents.runtime.scopes import are_there
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, ForbiddenError, InvalidInputError, RAGError
 from rag.services.threads import release_db
@@ -92,6 +93,9 @@ def save_episode(
         "space": space,
     }
     with transaction.atomic():
+        if not are_there(chunk_ids):
+            # What it rests on was deleted meanwhile.
+            return None
         _hold(origin)
         if own_memories(origin, EPISODIC).filter(subject=episode.subject, is_by_hand=True).exists():
             return None

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from agents import models
 from agents.core.state import pack_update
+from agents.flows.runs.redact import redactor_of
 from agents.flows.runs.worker import FlowWorker
 from agents.runtime.scopes import check_may_control
 from agents.runtime.worker import is_expired
@@ -130,6 +131,7 @@ def rerun_flow(
         known = run.events.filter(kind="node_started").values_list("node", flat=True)
         raise UnknownNameError("node of the run", from_node, set(known))
     rows = list(run.events.filter(seq__lt=first.seq, kind__in=_COPIED).order_by("seq"))
+    gone = redactor_of(run=run)
     done = {(row.node, row.visit) for row in rows if row.kind == "node_finished"}
     with transaction.atomic():
         replay = models.FlowRun.objects.create(
@@ -142,9 +144,12 @@ def rerun_flow(
             has_recorded_answers=answers == "recorded",
             seen_at=timezone.now(),
             key_id=scope.key_id,
+            chunk_ids=run.chunk_ids,
         )
         kept = [row for row in rows if (row.node, row.visit) in done]
         for number, row in enumerate(kept, 1):
             row.pk, row.run, row.seq = None, replay, number
+            row.data = gone.event(row.kind, row.data)
+            row.record = row.record and gone.record(row.kind, row.record)
         models.RunEvent.objects.bulk_create(kept)
     return replay

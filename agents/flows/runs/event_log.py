@@ -29,7 +29,7 @@ from agents.core.run_traces import MAX_RUN_TRACE, cut_trace
 from agents.core.state import pack_update, to_storable, unpack_update
 from agents.flows.definition.state import last_turn
 from agents.flows.runs.node_context import FlowNodeContext
-from agents.flows.runs.redact import redact_hits, redactor_of
+from agents.flows.runs.redact import note_found, redact_ended_run, redact_hits, redactor_of
 from agents.runtime.scopes import run_scope
 from agents.runtime.worker import RUNNING, EventLog, Guard
 from rag.core import metrics
@@ -147,10 +147,13 @@ class RunEventLog(EventLog[FlowEvent]):
             self._count(row.kind, row.data)
         original = self.run.replay_of
         if original is not None and self.run.has_recorded_answers:
+            # Of what the run before it found its user may have lost some.
+            gone = redactor_of(run=original)
             kinds = ("model_answer", "decided")
             done = {*self.updates, *self.answers, *self.decisions}
             for row in original.events.filter(kind__in=kinds).order_by("seq"):
                 if (row.node, row.visit) not in done:
+                    row.record = row.record and gone.record(row.kind, row.record)
                     self._remember(row)
 
     async def append(
@@ -196,9 +199,13 @@ class RunEventLog(EventLog[FlowEvent]):
     async def _store(self, row: models.RunEvent, guard: Guard) -> None:
         async with self.lock:
             row.seq = self.seq + 1
+            if guard is None and row.data.get("passages"):
+                # A deletion that comes now finds the run by what it rests on.
+                self.passages.restore(row.data["passages"])
+                await retry_db(_note, self.run, self._found)
             if guard is None:
                 await persist_event(row)
-            elif not await retry_db(_save, row, guard):
+            elif not await retry_db(_save, row, guard, self._found):
                 return
             self._remember(row)
             self._count(row.kind, row.data)
@@ -267,6 +274,10 @@ class RunEventLog(EventLog[FlowEvent]):
         data = {"visit": visit, "duration_ms": self._measure(node, visit, "failed")}
         await self.append("node_failed", node, visit, data=data)
 
+    @property
+    def _found(self) -> list[int]:
+        return [pk for one in self.passages.all for pk in one.hit.chunk_ids]
+
     def _measure(self, node: str, visit: int, outcome: str) -> float:
         spent_ms = round((time.monotonic() - self._began[node, visit]) * 1e3, 1)
         name = self.run.version.flow.name
@@ -298,11 +309,19 @@ class RunEventLog(EventLog[FlowEvent]):
             self.output_tokens += data.get("output_tokens") or 0
 
 
-def _save(row: models.RunEvent, guard: Callable[[], bool]) -> bool:
+def _note(run: models.FlowRun, found: Sequence[int]) -> None:
     with transaction.atomic():
+        note_found(run=run, chunk_ids=found)
+
+
+def _save(row: models.RunEvent, guard: Callable[[], bool], found: Sequence[int]) -> bool:
+    with transaction.atomic():
+        is_whole = note_found(run=row.run, chunk_ids=found) if found else True
         if not guard():
             return False
         row.save(force_insert=True)
+        if not is_whole:
+            redact_ended_run(run=row.run)
     return True
 
 

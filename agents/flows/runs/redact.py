@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from agents import models
-from agents.core.cited_answers import GONE, without_statements
-from agents.runtime.scopes import readable_chunks, run_scope
+from agents.runtime.redaction import GONE, LostWords, without_statements, without_text
+from agents.runtime.scopes import are_there, readable_chunks, run_scope
 from rag.core.access import Scope
 from rag.core.hits import Hit, hit_chunk_ids
 from rag.stages.citing.verify import AnswerWriter
@@ -33,31 +35,43 @@ class RunRedactor:
     """What of one run's passages is gone, and what everything else is without it.
 
     ``passages`` are those of the run, ``readable`` the chunks that are not gone, ``own`` texts of
-    the person, which stay.
+    the person, which stay. ``rests_on`` is all that it does: a replay has words of passages that
+    only the run before it found.
     """
 
     def __init__(
-        self, passages: Sequence[Mapping[str, Any]], readable: frozenset[int], own: Sequence[str]
+        self,
+        passages: Sequence[Mapping[str, Any]],
+        readable: frozenset[int],
+        own: Sequence[str],
+        rests_on: Iterable[int] = (),
     ) -> None:
         ids = {pk for one in passages for pk in hit_chunk_ids(one)}
         lost = [one for one in passages if not readable.issuperset(hit_chunk_ids(one))]
-        self.gone = frozenset(one["doc_id"] for one in lost)
-        self._left = [one for one in passages if one["doc_id"] not in self.gone]
-        self._chunks = frozenset(ids - readable)
+        gone = frozenset(one["doc_id"] for one in lost)
+        self.is_reduced = bool(gone) or not readable.issuperset(rests_on)
+        self._chunks = frozenset(ids.union(rests_on) - readable)
         self._own, self._given = frozenset(own), passages
-        self._texts = [str(one.get("content") or "").casefold() for one in lost]
-        self._numbers = {one for text in self._texts for one in _NUMBER.findall(text)}
+        self._kept_ids = {one["doc_id"] for one in passages} - gone
+        self._gone = gone
+        self._left = [one for one in passages if one["doc_id"] not in gone]
+        said = {one["doc_id"]: str(one.get("content") or "") for one in passages}
+        texts = [said[one] for one in gone]
+        self._words = LostWords(texts, [*(said[one] for one in self._kept_ids), *own])
+        self._numbers = {one for text in texts for one in _NUMBER.findall(text)}
+        self._texts = [text.casefold() for text in texts]
 
     def answer(self, told: Mapping[str, Any], name: str = "answer") -> dict[str, Any]:
         """Return a text that was judged, under ``name``, with its citations and verdicts."""
-        if not self.gone:
+        if not self.is_reduced:
             return dict(told)
         citations = list(told.get("citations") or [])
         grounding = dict(told.get("grounding") or {})
         text = str(told.get(name) or "")
-        lost = [one for one in citations if one.get("doc_id") in self.gone]
+        lost = [one for one in citations if one.get("doc_id") in self._gone]
         if statements := grounding.get("statements"):
-            text, grounding["statements"] = without_statements(text, statements, lost, self.gone)
+            kept = [one for one in citations if one not in lost]
+            text, grounding["statements"] = self._without(text, statements, kept)
         else:
             text = self.text(text)
         shown = [{**one, **_NOTHING_QUOTED} if one in lost else one for one in citations]
@@ -66,19 +80,25 @@ class RunRedactor:
     def text(self, text: str) -> str:
         """Return a text without the sentences that rest on what is gone."""
         plain = text.strip().casefold()
-        if not self.gone or not plain or text in self._own:
+        if not self.is_reduced or not plain or text in self._own:
             return text
         if any(plain in one for one in self._texts):
             return GONE
         if len(plain) < _SHORT:
-            return text
+            return without_text(text) if self._words.are_in(text) else text
         writer = AnswerWriter(self._passages, marks="documents")
         writer.feed(text)
         writer.finish()
         told = writer.result().groundedness.as_dict()["statements"]
-        cited = [{"number": one.number} for one in writer.citations if one.doc_id in self.gone]
-        left, _ = without_statements(writer.text, told, cited, self.gone)
+        kept = self._kept_ids
+        cited = [asdict(one) for one in writer.citations if one.doc_id in kept]
+        left, _ = self._without(writer.text, told, cited)
         return text if left == writer.text else left
+
+    def _without(
+        self, text: str, statements: Sequence[Any], citations: Sequence[Any]
+    ) -> tuple[str, list[dict[str, Any]]]:
+        return without_statements(text, statements, citations, self._kept_ids, self._words)
 
     def value(self, value: Any) -> Any:
         """Return JSON that a model wrote, each text in it as ``text`` does."""
@@ -94,7 +114,7 @@ class RunRedactor:
 
     def state(self, state: Any) -> Any:
         """Return a state, or an update of one, without what is gone."""
-        if not self.gone or not isinstance(state, Mapping):
+        if not self.is_reduced or not isinstance(state, Mapping):
             return state
         left = dict(self.hits(state))
         for name in ("edges_var", "prompt_vars"):
@@ -107,7 +127,7 @@ class RunRedactor:
 
     def event(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the data of an event without what is gone."""
-        if not self.gone:
+        if not self.is_reduced:
             return dict(data)
         left = dict(self.hits(data))
         if kind == "token":
@@ -136,6 +156,8 @@ class RunRedactor:
 
     def record(self, kind: str, record: str) -> str:
         """Return what a continued run takes from an event without what is gone."""
+        if not self.is_reduced:
+            return record
         packed = json.loads(record)
         if kind == "model_answer":
             packed["merge"] = self._answered(packed["merge"])
@@ -148,7 +170,7 @@ class RunRedactor:
 
         ``authored`` are the prompts of the flow, whose lines stay.
         """
-        if not self.gone:
+        if not self.is_reduced:
             return dict(trace)
         left = dict(trace)
         if "messages" in left:
@@ -177,6 +199,10 @@ class RunRedactor:
     def hits(self, value: Any) -> Any:
         """Return JSON in which hits of chunks that are gone are empty."""
         return _without(value, self._chunks) if self._chunks else value
+
+    def without_gone(self, chunk_ids: Iterable[int]) -> set[int]:
+        """Return those of the run's chunks that are not gone."""
+        return set(chunk_ids) - self._chunks
 
     def _answered(self, reply: Mapping[str, Any]) -> dict[str, Any]:
         text = reply.get("text")
@@ -213,12 +239,13 @@ def redactors_of(
     redactors = {}
     for theirs in users.values():
         ids = {pk for run in theirs for one in found[run.pk] for pk in hit_chunk_ids(one)}
+        ids |= {pk for run in theirs for pk in run.chunk_ids}
         readable: frozenset[int] = frozenset()
         if ids:
             rights = run_scope(run=theirs[0]) if scope is None else scope
             readable = readable_chunks(sorted(ids), rights)
         for run in theirs:
-            redactors[run.pk] = RunRedactor(found[run.pk], readable, _own_texts(run))
+            redactors[run.pk] = RunRedactor(found[run.pk], readable, _own_texts(run), run.chunk_ids)
     return redactors
 
 
@@ -239,19 +266,48 @@ def _found_passages(run_ids: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
     return {pk: list(passages.values()) for pk, passages in found.items()}
 
 
-_CHANGED = ("answer", "citations", "grounding", "passages", "state", "reviews")
+_CHANGED = ("chunk_ids", "answer", "citations", "grounding", "passages", "state", "reviews")
 
 
 def redact_deleted_runs() -> int:
-    """Take what deleted passages said out of the runs that rest on them; return how many."""
-    n_changed, after = 0, 0
+    """Take what deleted passages said out of the runs that rest on them; return how many.
+
+    A deletion does so itself (``redact_runs``): this finds what it could not.
+    """
     still = models.FlowRun.objects.exclude(status=models.FlowRun.Status.RUNNING)
-    resting = still.exclude(passages=[]).order_by("pk")
-    while batch := list(resting.filter(pk__gt=after)[:BATCH]):
+    return _redact_runs(still.exclude(Q(passages=[]) & Q(chunk_ids=[])))
+
+
+def redact_runs(chunk_ids: Sequence[int]) -> int:
+    """Take what deleted chunks said out of the runs that rest on them; return how many.
+
+    A run at work goes on, and loses its words when it ends. In the transaction of the deletion.
+    """
+    resting = models.FlowRun.objects.filter(chunk_ids__overlap=list(chunk_ids))
+    return _redact_runs(resting.exclude(status=models.FlowRun.Status.RUNNING))
+
+
+def redact_ended_run(*, run: models.FlowRun) -> None:
+    """Take out of a run that ends or pauses now what was deleted while it worked."""
+    _redact_runs(models.FlowRun.objects.filter(pk=run.pk))
+
+
+def note_found(*, run: models.FlowRun, chunk_ids: Iterable[int]) -> bool:
+    """Write down what a run rests on; return whether all of it is there until the commit."""
+    run.chunk_ids = sorted({*run.chunk_ids, *chunk_ids})
+    # First the chunks, as who deletes them does.
+    is_whole = are_there(run.chunk_ids)
+    models.FlowRun.objects.filter(pk=run.pk).update(chunk_ids=run.chunk_ids)
+    return is_whole
+
+
+def _redact_runs(rows: QuerySet[models.FlowRun]) -> int:
+    n_changed, after = 0, 0
+    while batch := list(rows.filter(pk__gt=after).order_by("pk")[:BATCH]):
         after = batch[-1].pk
-        for run in batch:
-            redactor = redactor_of(run=run, scope=Scope.operator())
-            if redactor.gone:
+        for pk, redactor in redactors_of(runs=batch, scope=Scope.operator()).items():
+            if redactor.is_reduced:
+                (run,) = (one for one in batch if one.pk == pk)
                 _redact_stored(run, redactor)
                 n_changed += 1
     return n_changed
@@ -264,6 +320,7 @@ def _redact_stored(run: models.FlowRun, redactor: RunRedactor) -> None:
     run.answer, run.grounding = told["answer"], told["grounding"]
     run.citations = [_without_chunk(one) for one in told["citations"]]
     run.passages = [_without_chunk(one) for one in redactor.hits(run.passages)]
+    run.chunk_ids = sorted(redactor.without_gone(run.chunk_ids))
     run.state, run.reviews = redactor.state(run.state), redactor.reviews(run.reviews)
     rows = list(run.events.all())
     for row in rows:

@@ -93,6 +93,7 @@ class ScopedChangeList(NulSafeChangeList):
         super().get_results(request)
         self.result_list = list(self.result_list)
         self.model_admin.complete_rows(self.result_list)  # type: ignore[attr-defined]
+        self.model_admin.redact_rows(self.result_list, scope_for(request))  # type: ignore[attr-defined]
 
 
 class ScopedAdmin(HardenedAdmin):
@@ -128,6 +129,9 @@ class ScopedAdmin(HardenedAdmin):
 
     def complete_rows(self, rows: list[Any]) -> None:
         """Add to a page's rows what its columns need beyond their own fields."""
+
+    def redact_rows(self, rows: list[Any], scope: Scope) -> None:
+        """Take out of a page's rows what ``scope`` may not read of them."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return ScopedChangeList

@@ -10,4 +10,4 @@ from rag.services.chunks.conflicts import (
     neighbour_chunk,
 )
 from rag.services.chunks.edit import chunk_revisions, edit_chunk, restore_revision
-from rag.services.chunks.find import find_chunks, find_first_chunks, find_passages
+from rag.services.chunks.find import find_chunks, find_first_chunks, find_passages, hold_chunks

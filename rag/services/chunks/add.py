@@ -89,8 +89,8 @@ def delete_chunks(*, scope: Scope, chunk_ids: Sequence[int], by: Any) -> int:
             for row in rows
             if row.is_live and row.own_start < row.char_end
         )
-        purge_chunk_traces([row.pk for row in rows])
         models.Chunk.objects.filter(pk__in=[row.pk for row in rows]).delete()
+        purge_chunk_traces([row.pk for row in rows])
         mark_dirty(file_id=file_id, n_more=-sum(row.is_live for row in rows))
         n_deleted += len(rows)
     for store_id in sorted({store_id for _, store_id in held}):

@@ -6,7 +6,7 @@ It ranks nothing, takes words as written and finds disabled chunks too, unlike r
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import islice
 
@@ -15,6 +15,7 @@ from django.db.models.expressions import RawSQL
 
 from rag import models
 from rag.core.access import Scope
+from rag.providers.postgres.db.connections import fetch_rows
 from rag.providers.postgres.lexical.bm25 import term_key
 from rag.providers.postgres.search.term_lookup import (
     document_frequency,
@@ -28,6 +29,15 @@ Chunks = QuerySet[models.Chunk]
 READ_UP_TO = 20_000
 COMMON = 40_000
 MAX_WORDS = 8
+
+
+def hold_chunks(chunk_ids: Iterable[int]) -> frozenset[int]:
+    """Return those of the chunks that are there; none is deleted until the transaction ends."""
+    ids = sorted(set(chunk_ids))
+    held = "SELECT id FROM rag_chunk WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE"
+    return frozenset(pk for (pk,) in fetch_rows(held, [ids])) if ids else frozenset()
+
+
 # So many of the passage's words must be in a chunk that takes its place.
 MOST_WORDS = 0.7
 MAX_PLACES = 1000

@@ -13,7 +13,7 @@ from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.providers.postgres.db.connections import release_db
 from rag.providers.postgres.lexical import statistics as stats
-from rag.providers.postgres.write.purge import purge_file_traces
+from rag.providers.postgres.write.purge import purge_chunk_traces, purge_file_traces
 from rag.services.gemini import gemini_file_search
 
 BATCH = 200
@@ -22,9 +22,9 @@ BATCH = 200
 def delete_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
     """Delete files with their chunks, vectors, terms, waiting jobs and bytes; return how many.
 
-    Gone from every search and from kept answers at commit; each batch is one transaction.
-    Documents at Gemini go first: where one cannot be deleted the file stays with the reason, the
-    others go, and it is raised.
+    Gone from every search and from all that is kept of answers at commit; each batch is one
+    transaction. Documents at Gemini go first: where one cannot be deleted the file stays with the
+    reason, the others go, and it is raised.
     """
     failure = _delete_remote(scope, file_ids)
     deleted: list[tuple[int, int]] = []
@@ -35,11 +35,12 @@ def delete_files(*, scope: Scope, file_ids: Sequence[int]) -> int:
             files = files.select_for_update(of=("self",))
             rows = list(files.values_list("pk", "store", "content"))
             pks = [pk for pk, _, _ in rows]
-            purge_file_traces(pks)
+            chunk_ids = purge_file_traces(pks)
             # Chunks go by one statement: Django would read a hundred thousand of them first.
             models.ChunkRevision.objects.filter(chunk__file_id__in=pks).delete()
             models.Chunk.objects.filter(file_id__in=pks)._raw_delete("default")
             models.File.objects.filter(pk__in=pks).delete()
+            purge_chunk_traces(chunk_ids)
             transaction.on_commit(partial(_delete_bytes, [name for _, _, name in rows]))
         deleted += [(pk, store_id) for pk, store_id, _ in rows]
     stats.roll_up(sorted({store_id for _, store_id in deleted}))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from django.db import connection, transaction
 
 from rag import models
-from rag.providers.postgres.db.connections import fetch_rows
+from rag.core.derived_texts import derived_texts
+from rag.providers.postgres.db.connections import execute, fetch_rows
 from rag.providers.postgres.lexical import reweigh
 from rag.providers.postgres.lexical import statistics as stats
 from rag.services.files import requeue_files
@@ -54,6 +55,12 @@ m AS MATERIALIZED (SELECT chunk_id, file_id, groups IS NULL AS is_open FROM (
 SELECT DISTINCT file_id, is_open FROM m
 WHERE EXISTS (SELECT FROM rag_chunk c WHERE c.id = m.chunk_id AND c.is_live OFFSET 0) ORDER BY 1
 """
+_RESTS_ON_GONE = """
+answer <> '' AND EXISTS (SELECT FROM unnest(chunk_ids) pk
+  WHERE NOT EXISTS (SELECT FROM rag_chunk c WHERE c.id = pk))
+"""
+_LOGGED = f"SELECT count(*) FROM rag_querylog WHERE {_RESTS_ON_GONE}"
+_PURGE_LOGGED = f"UPDATE rag_querylog SET answer = '', citations = '[]' WHERE {_RESTS_ON_GONE}"
 # Up to so many chunks all terms of a store are counted; above, those of SAMPLE of each side.
 MAX_EXACT = 20_000
 SAMPLE = 60
@@ -173,6 +180,30 @@ def _restrict(file_ids: list[int]) -> str:
         cursor.execute("SELECT FROM rag_file WHERE id = ANY(%s) FOR NO KEY UPDATE", [file_ids])
         cursor.execute("SELECT rag_restrict(%s)", [file_ids])
     return f"brought {len(file_ids)} files in line in the index"
+
+
+def check_derived_texts() -> Iterator[CheckResult]:
+    """Report kept answers, runs and memories that rest on what is deleted."""
+    ((n_logged,),) = fetch_rows(_LOGGED)
+    kinds = [(kind.name, kind.left_over(), kind.redact_all) for kind in derived_texts()]
+    for name, n, cure in (("logged answers", n_logged, _purge_logged), *kinds):
+        if n:
+            yield CheckResult(
+                "kept texts",
+                "error",
+                f"{n} {name} rest on chunks that are deleted",
+                "Take out what they say from these.",
+                facts={"kind": name, "rows": n},
+                fix=partial(_redact, name, cure),
+            )
+
+
+def _redact(name: str, cure: Callable[[], int]) -> str:
+    return f"redacted {cure()} {name}"
+
+
+def _purge_logged() -> int:
+    return execute(_PURGE_LOGGED)
 
 
 def check_pending_statistics() -> Iterator[CheckResult]:

@@ -33,6 +33,7 @@ CHECKS: dict[str, Check] = {
     "restrictions": check_rows.check_restrictions,
     "chunks": check_rows.check_missing_rows,
     "rows": check_rows.check_orphan_rows,
+    "kept": check_rows.check_derived_texts,
     "totals": check_rows.check_totals,
     "frequencies": check_rows.check_frequencies,
     "weights": check_rows.check_weights,

@@ -18,6 +18,7 @@ from django.utils.text import slugify
 from rag import models
 from rag.conf import conf
 from rag.core.access import Scope
+from rag.core.derived_texts import redact_derived_texts
 from rag.core.errors import (
     ConfigurationError,
     ConflictError,
@@ -147,11 +148,12 @@ def delete_store(*, store: models.Store, is_forgotten: bool = False) -> None:
         list(models.Store.objects.select_for_update().filter(pk=store.pk).values_list("pk"))
         files = models.File.objects.filter(store_id=store.pk).order_by("pk")
         rows = list(files.select_for_update().values_list("pk", "content"))
-        purge_store_traces(store.pk, [pk for pk, _ in rows])
+        chunk_ids = purge_store_traces(store.pk, [pk for pk, _ in rows])
         models.ChunkRevision.objects.filter(chunk__store_id=store.pk).delete()
         # By one statement: Django would read a million chunks first.
         models.Chunk.objects.filter(store_id=store.pk)._raw_delete("default")
         store.delete()
+        redact_derived_texts(chunk_ids)
         for path in filter(None, (path for _, path in rows)):
             transaction.on_commit(partial(default_storage.delete, path))
 

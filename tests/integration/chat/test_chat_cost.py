@@ -56,8 +56,8 @@ def test_a_first_answer_takes_four_connections(world: AgentWorld, counted: dict[
     counted.update(connections=0, statements=0)
     told = world.ask(QUESTION)
     assert told.last.kind == "done"
-    # It is written down, it searches, it ends, with the ledger; when nobody waits any more, the
-    # search is told what was cited of its hits.
+    # It is written down, it searches, it ends, with the ledger and its passages held; when nobody
+    # waits any more, the search is told what was cited of its hits.
     assert counted["connections"] <= 4
     assert counted["statements"] <= 22
 

@@ -194,7 +194,7 @@ def test_an_answer_ends_while_its_session_is_deleted(world: AgentWorld) -> None:
         return found
 
     with transaction.atomic(), connection.execute_wrapper(pause):
-        close_answer(row, {"content": MARK})
+        close_answer(row, {"content": MARK, "chunk_ids": []})
     deleted.join(10)
     assert not models.Session.objects.exists() and tables_with(MARK) == []
 

@@ -62,7 +62,8 @@ def test_whoever_comes_back_is_told_the_end_and_not_the_passages(
 ) -> None:
     row = answered(world)
     deed(world)
-    assert models.MessageEvent.objects.filter(message=row, kind="sources").exists()
+    is_kept = models.MessageEvent.objects.filter(message=row, kind="sources").exists()
+    assert is_kept == (deed is restricted), "a deletion takes them at commit"
     for after in (0, 2):
         (last,) = follow(row, after)
         assert (last.kind, last.seq) == ("done", after + 1)

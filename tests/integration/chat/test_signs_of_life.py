@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,8 @@ from agents.chat.answers.control import stop_answer
 from agents.runtime.worker import renew_leases
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
-from tests.factories import UserFactory
+from rag.models import Chunk
+from tests.factories import ChunkFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 FAULTS = pytest.mark.parametrize(
@@ -83,7 +85,9 @@ def dead(answer: models.Message) -> models.Message:
     """Return an answer whose process gave its last sign a minute ago, in mid-sentence."""
     answer.seen_at = timezone.now() - timedelta(seconds=60)
     answer.save()
-    for seq, (kind, data) in enumerate(TOLD, start=1):
+    chunk_id = ChunkFactory().pk
+    told = json.loads(json.dumps(TOLD).replace('"chunk_id": 7', f'"chunk_id": {chunk_id}'))
+    for seq, (kind, data) in enumerate(told, start=1):
         models.MessageEvent.objects.create(message=answer, seq=seq, kind=kind, data=data)
     return answer
 
@@ -93,7 +97,9 @@ def test_what_a_dead_process_had_told_is_kept_as_it_was_shown(dead: models.Messa
     dead.refresh_from_db()
     assert (dead.status, dead.content) == ("error", "Every 30 days.[1]")
     # By these its words go when the passage may not be read any more.
-    assert [one["chunk_id"] for one in (*dead.citations, *dead.sources)] == [7, 7]
+    assert [one["chunk_id"] for one in (*dead.citations, *dead.sources)] == [
+        Chunk.objects.get().pk
+    ] * 2
     last = dead.events.order_by("seq").last()
     assert last is not None and last.seq == len(TOLD) + chat_claim.GAP
     assert (last.kind, last.data["code"], last.data["text"]) == (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from django.db import connection, transaction
 
+from rag.core.derived_texts import redact_derived_texts
 from rag.providers.postgres.db.connections import execute, fetch_row
 from rag.providers.procrastinate_queue import drop_waiting
 
@@ -16,28 +17,32 @@ WHERE {which} AND (answer <> '' OR citations <> '[]')
 # Answers that would be told again to who repeats a request: few, and made anew then.
 _REPEATS = "DELETE FROM rag_repeatablerequest WHERE result -> 'value' -> 'citations' IS NOT NULL"
 _OF_CHUNKS = "chunk_ids && %s::bigint[]"
-_CHUNKS = "SELECT coalesce(array_agg(id), '{}') FROM rag_chunk WHERE file_id = ANY(%s)"
+_CHUNKS = "SELECT coalesce(array_agg(id), '{{}}') FROM rag_chunk WHERE {}"
 _OLD = """
 DELETE FROM rag_querylog WHERE id IN (
   SELECT id FROM rag_querylog WHERE created_at < now() - %s * interval '1 day' LIMIT %s)
 """
 
 
-def purge_file_traces(file_ids: Sequence[int]) -> None:
-    """Remove files' waiting jobs, and what kept answers quote of them; before the rows go."""
+def purge_file_traces(file_ids: Sequence[int]) -> list[int]:
+    """Remove files' waiting jobs; return their chunks, whose own traces go when they are gone."""
     drop_waiting([f"file:{file_id}" for file_id in file_ids])
-    chunk_ids = fetch_row(_CHUNKS, [list(file_ids)])[0]
-    purge_chunk_traces(chunk_ids)
+    chunk_ids: list[int] = fetch_row(_CHUNKS.format("file_id = ANY(%s)"), [list(file_ids)])[0]
+    return chunk_ids
 
 
 def purge_chunk_traces(chunk_ids: Sequence[int]) -> None:
-    """Remove the answers that were made from these chunks; the questions stay."""
+    """Remove what was answered from deleted chunks, wherever it is kept; the questions stay.
+
+    In the transaction of the deletion and after it, so that no answer is added meanwhile.
+    """
     if not chunk_ids:
         return
     with transaction.atomic(), connection.cursor() as cursor:
         # The planner takes each answer for a match, and would compare all of them with all chunks.
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(_SCRUB.format(which=_OF_CHUNKS), [list(chunk_ids)])
+        redact_derived_texts(chunk_ids)
         cursor.execute("SET LOCAL enable_seqscan = on")
         cursor.execute(_REPEATS)
 
@@ -47,11 +52,13 @@ def merge_pending_hits() -> None:
     execute("SELECT gin_clean_pending_list('rag_querylog_chunks')")
 
 
-def purge_store_traces(store_id: int, file_ids: Sequence[int]) -> None:
-    """Remove a store's waiting jobs and all answers that it had a part in."""
+def purge_store_traces(store_id: int, file_ids: Sequence[int]) -> list[int]:
+    """Remove a store's waiting jobs and logged answers that it had a part in; return its chunks."""
     drop_waiting([f"file:{file_id}" for file_id in file_ids])
     execute(_SCRUB.format(which="%s = ANY(store_ids)"), [store_id])
     execute(_REPEATS)
+    chunk_ids: list[int] = fetch_row(_CHUNKS.format("store_id = %s"), [store_id])[0]
+    return chunk_ids
 
 
 def delete_old_query_rows(older_than_days: int, at_once: int) -> int:
