@@ -47,6 +47,8 @@ TEXTS = {
     "lost": _("The connection was lost. Reload the page to see the answer."),
     "signed_out": _("You are not signed in any more. Reload the page and sign in."),
     "failed": _("The server could not answer. Try again."),
+    "consent": _("I consent"),
+    "consented": _("Consented. Send your question again."),
     "too_long": _("The answer is still being written. Stop it, or wait."),
     "other_agent": _("This conversation is with another agent, which you may not ask now."),
     "stopped": _("Stopped. What was written stays."),

@@ -6,5 +6,6 @@ from agents.models.agent import Agent
 from agents.models.conversation import Message, MessageEvent, Session
 from agents.models.flow import Flow, FlowVersion
 from agents.models.memory import Memory, MemoryChoice
+from agents.models.outbound_grant import OutboundGrant
 from agents.models.run import FlowRun, RunEvent
 from agents.models.trace import TraceStep

@@ -26,6 +26,7 @@ class Grade:
 
     name = "grade"
     label = gettext_noop("Grade texts")
+    hosts = ()
     description = (
         "Tells for each of up to 20 texts whether it is relevant to a question, with a score from "
         "0 to 1. Call it to decide whether what was found is enough or the search must go on."

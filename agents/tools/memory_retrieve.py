@@ -23,6 +23,7 @@ class MemoryRetrieve:
 
     name = "memory_retrieve"
     label = gettext_noop("Look into memory")
+    hosts = ()
     description = (
         "Returns what is remembered of the person who asks: facts that they told about themselves, "
         "and their earlier questions with the answers given then. Call it when a question refers "

@@ -27,6 +27,7 @@ class QueryRewrite:
 
     name = "query_rewrite"
     label = gettext_noop("Make a question stand alone")
+    hosts = ()
     description = (
         "Rewrites a question that leans on the conversation, such as “how much is it?”, so that it "
         "can be searched for by itself. Call it before a search when a question points back."

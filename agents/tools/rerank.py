@@ -23,6 +23,7 @@ class Rerank:
 
     name = "rerank"
     label = gettext_noop("Rank texts")
+    hosts = ()
     description = (
         "Sorts up to 20 texts by how useful each is for answering a question and scores them from "
         "0 to 1. Call it when a search returned more passages than are needed."

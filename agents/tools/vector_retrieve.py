@@ -22,6 +22,7 @@ class VectorRetrieve:
 
     name = "vector_retrieve"
     label = gettext_noop("Search the knowledge base")
+    hosts = ()
     description = (
         "Searches the knowledge base and returns the passages that fit a question best, with file, "
         "page and score. Call it for anything that documents may say, with a question that can be "

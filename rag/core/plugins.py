@@ -6,7 +6,7 @@ Importing a module registers its plugins; ``rag.plugins.load`` imports them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from rag.core.errors import ConfigurationError, UnknownNameError
@@ -106,3 +106,15 @@ def register(kind: str) -> Callable[[C], C]:
         return plugin
 
     return file
+
+
+def outbound_hosts(plugin: Any, options: Mapping[str, Any]) -> frozenset[str]:
+    """Return the hosts that a plugin with these options calls; ``plugin:NAME`` for unknown ones.
+
+    A plugin says so by ``hosts``: hosts, or a static method that takes the options and returns
+    them; none for one that stays within the installation. Who says nothing may call anybody.
+    """
+    told = getattr(plugin, "hosts", None)
+    if told is None:
+        return frozenset({f"plugin:{plugin.name}"})
+    return frozenset(told(options) if callable(told) else told)

@@ -14,10 +14,12 @@ from django.utils.translation import gettext_noop
 
 from agents import models
 from agents.chat.agents.agent import agent_stores
+from agents.chat.agents.agent_exposure import agent_exposure
 from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.history.history import find_message
 from agents.chat.history.titles import title_of_question
 from agents.core.page_context import PageContext
+from agents.runtime.outbound import check_exposure
 from agents.runtime.scopes import is_uuid
 from agents.runtime.worker import new_lease
 from rag.core.access import Scope
@@ -58,6 +60,7 @@ class MessageRequest:
 class StartedAnswer:
     """The answer's row, claimed for this process, its question, and where the agent looks.
 
+    ``hosts`` are those that may be told what the agent's author may not read, as was granted.
     ``free_until`` is that of ``rag.core.request_context.UsageAccount``: the key has no budget.
     """
 
@@ -67,6 +70,7 @@ class StartedAnswer:
     stores: list[Any] = field(default_factory=list)
     context: PageContext = field(default_factory=PageContext)
     free_until: float = 0.0
+    hosts: Sequence[str] = ()
 
 
 def create_session(*, agent: models.Agent, scope: Scope, text: str) -> models.Session:
@@ -98,21 +102,26 @@ def create_answer(*, order: MessageRequest) -> StartedAnswer:
     stores = agent_stores(agent=order.agent, scope=order.scope, names=names)
     with transaction.atomic():
         question = _again(order, first) if first else _asked(order)
+        # What the conversation before rests on is shown to the model as well.
+        before = question.parent.chunk_ids if question.parent else []
+        exposure = agent_exposure(agent=order.agent, scope=order.scope, chunk_ids=before)
+        check_exposure(subject=order.agent, exposure=exposure)
         answer = models.Message.objects.create(
             session=question.session,
             parent=question,
             role=models.Message.Role.ASSISTANT,
             status=_STATUS.RUNNING,
             **new_lease(),
-            # Its model is shown the turns before.
-            chunk_ids=question.parent.chunk_ids if question.parent else [],
+            chunk_ids=before,
             request={
                 "stores": [store.slug for store in stores] if names else [],
                 "context": context.as_dict(),
             },
         )
         _lead_on(question.session, answer, order)
-    return StartedAnswer(order, answer, question, stores, context, free_until)
+    return StartedAnswer(
+        order, answer, question, stores, context, free_until, exposure.marked_hosts
+    )
 
 
 def check_length(text: str, agent: models.Agent, always: int = MAX_CHARACTERS) -> None:

@@ -60,6 +60,13 @@ class AnswerWorker(Worker[ChatEvent]):
 
     async def execute(self) -> None:
         """Let the agent answer."""
+        if self.chat.hosts:
+            note = RAGError(
+                "What the sources say may be sent to {hosts}.",
+                hint="This was consented to, or approved by an administrator.",
+                hosts=", ".join(self.chat.hosts),
+            )
+            await self.log.append("notice", {"step": "outbound", "error": note.as_dict()})
         question = self.chat.question
         # The first question of a session has nothing before it that would have to be read.
         history: History = partial(history_before, message=question) if question.parent_id else ()

@@ -14,11 +14,13 @@ from django.db import transaction
 
 from agents import models
 from agents.chat.agents.agent import agent_stores
+from agents.chat.agents.agent_exposure import agent_exposure
 from agents.chat.answers.create import MessageRequest, check_length, create_session
 from agents.chat.history.history import branch_turns
 from agents.chat.openai.answer import strip_footnotes
 from agents.chat.openai.models import model_agent
 from agents.core.state import Turn
+from agents.runtime.outbound import check_exposure
 from rag.core.access import Scope
 from rag.core.errors import InvalidInputError
 
@@ -104,6 +106,7 @@ def message_request(*, asked: CompletionRequest, scope: Scope) -> MessageRequest
     if len(asked.turns) > 1:
         # Errors come before the turns are written; ``create_answer`` looks only after that.
         agent_stores(agent=agent, scope=scope, names=asked.stores)
+        check_exposure(subject=agent, exposure=agent_exposure(agent=agent, scope=scope))
         adjusted.settings  # noqa: B018
     parent = asked.parent or find_parent(agent=agent, scope=scope, turns=asked.turns[:-1])
     return MessageRequest(

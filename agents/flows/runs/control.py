@@ -10,9 +10,12 @@ from django.utils import timezone
 
 from agents import models
 from agents.core.state import pack_update
+from agents.flows.runs.flow_exposure import flow_exposure
 from agents.flows.runs.redact import redactor_of
 from agents.flows.runs.worker import FlowWorker
-from agents.runtime.scopes import check_may_control
+from agents.flows.versions.load import compiled_graph
+from agents.runtime.outbound import check_exposure
+from agents.runtime.scopes import check_may_control, run_scope
 from agents.runtime.worker import is_expired
 from rag.core.access import Scope, may_edit
 from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError
@@ -130,6 +133,10 @@ def rerun_flow(
     if first is None:
         known = run.events.filter(kind="node_started").values_list("node", flat=True)
         raise UnknownNameError("node of the run", from_node, set(known))
+    # With the rights of its user, whoever runs it again.
+    graph = compiled_graph(version=run.version)
+    exposure = flow_exposure(flow=run.version.flow, definition=graph.flow, scope=run_scope(run=run))
+    check_exposure(subject=run.version.flow, exposure=exposure)
     rows = list(run.events.filter(seq__lt=first.seq, kind__in=_COPIED).order_by("seq"))
     gone = redactor_of(run=run)
     done = {(row.node, row.visit) for row in rows if row.kind == "node_finished"}

@@ -11,9 +11,11 @@ from django.utils import timezone
 from agents import models
 from agents.core.chat_events import FlowEvent
 from agents.flows.definition.state import check_given, initial_state
+from agents.flows.runs.flow_exposure import flow_exposure
 from agents.flows.runs.worker import FlowWorker, run_in_background, run_to_end
 from agents.flows.versions.load import compiled_graph
 from agents.flows.versions.versions import active_version
+from agents.runtime.outbound import check_exposure
 from rag.core.access import Scope, may_edit, may_read
 from rag.core.errors import ForbiddenError, NotFoundError
 from rag.services.threads import run_thread_sensitive
@@ -56,6 +58,8 @@ def create_run(*, request: RunRequest) -> models.FlowRun:
         wiring.chat_model(request.model)
     graph = compiled_graph(version=version)
     check_given(graph.flow.definition, request.given)
+    exposure = flow_exposure(flow=request.flow, definition=graph.flow, scope=scope)
+    check_exposure(subject=request.flow, exposure=exposure)
     whom = {} if scope.user_id is None else {"token_id": str(scope.user_id)}
     start = initial_state(graph.flow.definition, request.message, {**whom, **request.given})
     return models.FlowRun.objects.create(

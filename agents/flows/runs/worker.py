@@ -25,7 +25,9 @@ from agents.core.chat_events import FlowEvent
 from agents.core.cited_answers import serialize_sources
 from agents.core.state import to_storable
 from agents.flows.runs.event_log import RunEventLog, stored_run_events
+from agents.flows.runs.flow_exposure import flow_exposure
 from agents.flows.versions.load import compiled_graph
+from agents.runtime.outbound import check_exposure
 from agents.runtime.scopes import run_scope
 from agents.runtime.worker import Worker, abandoned, close_lease, is_expired, new_lease
 from rag.core.deadline import Deadline
@@ -100,6 +102,9 @@ class FlowWorker(Worker[FlowEvent]):
         kind = "continued" if self.log.seq else "run_started"
         version = self.run.version
         told = {"run": str(self.run.key), "flow": version.flow.name, "version": version.number}
+        # What was granted at the start may have been withdrawn, or another host may be called.
+        hosts = await run_thread_sensitive(self._checked_hosts, graph)
+        told |= {"outbound": hosts} if hosts else {}
         await self.log.append(kind, data=told)
         end = await graph.run(self.run.start, self.log)
         if end.paused:
@@ -124,6 +129,12 @@ class FlowWorker(Worker[FlowEvent]):
         if self._deadline:
             self._deadline.cancel()
         super().stop_here()
+
+    def _checked_hosts(self, graph: FlowGraph) -> list[str]:
+        flow = self.run.version.flow
+        exposure = flow_exposure(flow=flow, definition=graph.flow, scope=self.log.scope)
+        check_exposure(subject=flow, exposure=exposure)
+        return exposure.marked_hosts
 
     def _prepare(self) -> FlowGraph:
         self.log.load()

@@ -18,6 +18,7 @@ class Glossary:
     """Entries of a glossary, the longest term first."""
 
     name = "glossary"
+    hosts = ()
     label = "Glossary"
 
     @dataclass(frozen=True)

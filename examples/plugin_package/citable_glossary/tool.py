@@ -16,6 +16,7 @@ class ExplainTerm:
     """Looks one term up, upper or lower case; an unknown one is told with the known ones."""
 
     name = "explain_term"
+    hosts = ()
     label = "Explain a term"
     description = "Returns the `meaning` of a technical term. Call it for a term nobody explained."
 

@@ -34,6 +34,12 @@ class ApiSource:
     name = "api"
     label = gettext_noop("HTTP API")
 
+    @staticmethod
+    def hosts(options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the endpoint's host."""
+        found = _ENDPOINT.match(str(options.get("endpoint") or "").strip())
+        return (found[2].rpartition("@")[2].lower(),) if found else ()
+
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
         """Where the API is, how it is asked, and where its answer holds what."""

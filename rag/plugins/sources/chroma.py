@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from django.utils.translation import gettext, gettext_noop
@@ -35,6 +36,11 @@ class ChromaSource:
 
     name = "chroma"
     label = gettext_noop("Chroma collection")
+
+    @staticmethod
+    def hosts(options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the server's host, none for a folder of the installation."""
+        return (urlsplit(str(options["url"])).netloc.lower(),) if options.get("url") else ()
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:

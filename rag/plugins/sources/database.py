@@ -39,6 +39,7 @@ class DatabaseSource:
 
     name = "database"
     label = gettext_noop("Database")
+    hosts = ()
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:

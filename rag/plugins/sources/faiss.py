@@ -39,6 +39,7 @@ class FaissSource:
 
     name = "faiss"
     label = gettext_noop("FAISS index")
+    hosts = ()
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:

@@ -6,6 +6,7 @@ is with the first.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,11 @@ class GeminiFileSearchSource:
 
     name = "gemini_file_search"
     label = gettext_noop("Gemini File Search")
+
+    @staticmethod
+    def hosts(options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return that files are fetched from wherever a value says; stores are ours."""
+        return ("*",) if options.get("files_from") else ()
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:

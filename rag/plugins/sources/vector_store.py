@@ -20,6 +20,7 @@ class VectorStoreSource:
 
     name = "vector_store"
     label = gettext_noop("Stores of this knowledge base")
+    hosts = ()
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:

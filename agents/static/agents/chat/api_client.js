@@ -23,7 +23,8 @@ async function send(path, options = {}) {
   const told = await answer.json().catch(() => null);
   const error = told?.error;
   const fields = Object.values(error?.fields ?? {}).flat().map((one) => (typeof one === "string" ? one : one?.message)).filter(Boolean);
-  throw new Problem([error?.message, ...fields, error?.hint].filter(Boolean).join(" ") || texts.failed);
+  const problem = new Problem([error?.message, ...fields, error?.hint].filter(Boolean).join(" ") || texts.failed);
+  throw Object.assign(problem, { code: error?.code, params: error?.params });
 }
 
 /** Return the JSON of an address; raise Problem with a sentence for people. */

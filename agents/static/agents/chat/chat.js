@@ -50,7 +50,18 @@ const say = (text) => { get("status").textContent = text ?? ""; };
 const complain = (error) => {
   if (!(error instanceof Problem)) { console.error(error); }
   get("problem").textContent = error instanceof Problem ? error.message : texts.failed;
+  if (error.code === "consent_required") get("problem").append(" ", consentButton(error.params));
 };
+
+/** Let the agent of a refused question send what it reads to the hosts that were told. */
+function consentButton({ kind, name, hosts }) {
+  const button = make("button", { type: "button", class: "consent" }, texts.consent);
+  button.addEventListener("click", () => attempt(async () => {
+    await call(`/api/consents/${kind}s/${encodeURIComponent(name)}`, { method: "POST", json: { hosts: hosts.split(", ") } });
+    say(texts.consented);
+  }));
+  return button;
+}
 
 /** Do what may fail; show why it did. Returns whether it went well. */
 async function attempt(work) {
