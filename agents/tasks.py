@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import connections
 from procrastinate.contrib.django import app
 
+from agents.chat.answers.control import resume_answer
 from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.history.evidence import redact_deleted
 from agents.chat.memory.storage import reembed_memories
@@ -30,6 +31,12 @@ async def adopt_run_task(run_id: int) -> None:
     await resume_abandoned(run_id=run_id)
 
 
+@app.task(name="agents.adopt_answer", queue="flows")
+async def adopt_answer_task(message_id: int) -> None:
+    """Begin an answer again whose process has ended."""
+    await resume_answer(message_id=message_id)
+
+
 @app.periodic(cron="* * * * * */10")
 @app.task(
     name="agents.defer_abandoned_runs",
@@ -47,7 +54,7 @@ def defer_abandoned_runs_task(timestamp: int, **_: Any) -> None:
 @app.periodic(cron="* * * * * 5")
 @app.task(name="agents.tend_answers", queue="upkeep", queueing_lock="agents.tend_answers")
 def tend_answers_task(timestamp: int, **_: Any) -> None:
-    """End answers whose process has died, and clear away the events of old ones."""
+    """Begin answers again whose process has died, and clear away the events of old ones."""
     try:
         fail_abandoned()
         purge_events(older_than_h=float(settings.AGENTS["KEEP_EVENTS_H"]))

@@ -12,13 +12,19 @@ import logging
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from django.db import Error
+from django.db import Error, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from procrastinate.contrib.django import app
+from procrastinate.contrib.django.django_connector import DjangoConnector
+from procrastinate.exceptions import AlreadyEnqueued
+from procrastinate.jobs import JobDeferrer
+from procrastinate.manager import JobManager
 
 from agents import models
 from rag.core.errors import RAGError
@@ -80,6 +86,17 @@ def renew_leases(held: Mapping[LeasedRow, int | None]) -> dict[LeasedRow, str]:
         logger.warning("no lease was renewed: %s", type(error).__name__)
         return dict.fromkeys(held, RUNNING)
     return standing
+
+
+# On Django's connection: a queue worker that ends has closed its own when it leaves its runs.
+_JOBS = JobManager(DjangoConnector())
+
+
+def enqueue_takeover(*, task: str, lock: str, **arguments: int) -> None:
+    """Queue a job that goes on with a run; one that waits already is enough."""
+    job = app.configure_task(task, queueing_lock=lock).job
+    with suppress(AlreadyEnqueued), transaction.atomic():
+        JobDeferrer(job_manager=_JOBS, job=job).defer(**arguments)
 
 
 class Event(Protocol):

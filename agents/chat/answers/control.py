@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from django.conf import settings
 
 from agents import models
-from agents.chat.answers.create import MessageRequest, StartedAnswer, create_answer
-from agents.chat.answers.event_log import fail_abandoned
+from agents.chat.answers.create import (
+    MessageRequest,
+    StartedAnswer,
+    adopt_answer,
+    create_answer,
+)
+from agents.chat.answers.event_log import fail_abandoned, last_seq
 from agents.chat.answers.worker import AnswerWorker
 from agents.chat.history.history import find_message
 from agents.core.chat_events import LAST_KINDS, ChatEvent
 from rag.core.access import Scope
-from rag.core.errors import ConflictError
+from rag.core.errors import ConflictError, RAGError
 from rag.core.request_context import set_account
 from rag.services.threads import run_thread_sensitive
 from rag.services.usage import DeferredUsage, defer_to
@@ -41,6 +47,7 @@ def billing_context(*, chat: StartedAnswer, calls: DeferredUsage) -> contextvars
     return context
 
 
+logger = logging.getLogger(__name__)
 _RUNNING = models.Message.Status.RUNNING
 
 
@@ -78,6 +85,27 @@ async def _begun(order: MessageRequest | Callable[[], MessageRequest]) -> Starte
     context = billing_context(chat=chat, calls=worker.log.calls)
     worker.start(context)
     return chat
+
+
+async def resume_answer(*, message_id: int) -> bool:
+    """Begin an answer again that its process has left; False when nobody need any more.
+
+    It is written beside the caller's next jobs. Where that may not be any more the answer fails.
+    """
+    try:
+        chat = await run_thread_sensitive(adopt_answer, message_id=message_id)
+    except RAGError as error:
+        logger.warning("answer %s is not begun again: %s", message_id, error)
+        mine = models.Message.objects.filter(pk=message_id, status=_RUNNING)
+        await run_thread_sensitive(mine.update, worker=None, seen_at=None)
+        await run_thread_sensitive(fail_abandoned, message_id=message_id)
+        return False
+    if chat is None:
+        return False
+    after = await run_thread_sensitive(last_seq, message_id=message_id)
+    worker = AnswerWorker(chat, after)
+    worker.start(billing_context(chat=chat, calls=worker.log.calls))
+    return True
 
 
 async def subscribe(*, message_id: int, after: int = 0) -> AsyncGenerator[ChatEvent, None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db import transaction
@@ -20,7 +20,7 @@ from agents.chat.history.history import find_message
 from agents.chat.history.titles import title_of_question
 from agents.core.page_context import PageContext
 from agents.runtime.outbound import check_exposure
-from agents.runtime.scopes import is_uuid
+from agents.runtime.scopes import is_uuid, owner_scope
 from agents.runtime.worker import new_lease
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, InvalidInputError, NotFoundError
@@ -43,7 +43,8 @@ class MessageRequest:
 
     ``context`` is what a page sends along; an answer that is written again has the first one's.
     ``session`` is a key, empty for a new one; ``parent`` is the key of the message to go on from,
-    empty for the end of the session. ``stores`` are names.
+    empty for the end of the session. ``stores`` are names. ``is_repeatable``: its row has all that
+    another process needs to begin it again.
     """
 
     agent: models.Agent
@@ -54,6 +55,7 @@ class MessageRequest:
     regenerate: str = ""
     stores: Sequence[str] = ()
     context: PageContext = field(default_factory=PageContext)
+    is_repeatable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ def create_answer(*, order: MessageRequest) -> StartedAnswer:
             request={
                 "stores": [store.slug for store in stores] if names else [],
                 "context": context.as_dict(),
+                "key_id": order.scope.key_id,
+                "n_starts_left": 1 if order.is_repeatable else 0,
             },
         )
         _lead_on(question.session, answer, order)
@@ -141,6 +145,30 @@ def check_length(text: str, agent: models.Agent, always: int = MAX_CHARACTERS) -
         limit=limit,
         param="messages",
     )
+
+
+def adopt_answer(*, message_id: int) -> StartedAnswer | None:
+    """Return an answer that was left, claimed for this process; None where nobody need go on.
+
+    It has the rights that who asked has now. Raises what ``create_answer`` raises.
+    """
+    rows = models.Message.objects.filter(pk=message_id, status=_STATUS.RUNNING, worker=None)
+    lease = new_lease()
+    if not rows.update(**lease):
+        return None
+    joined = models.Message.objects.select_related("parent__parent", "session__agent__owner")
+    answer = joined.select_related("session__user").get(pk=message_id)
+    question, agent = answer.parent, answer.session.agent
+    if question is None or agent is None or not agent.is_enabled:
+        raise ConflictError("The agent is not there any more.", hint="Ask another.")
+    scope = replace(owner_scope(session=answer.session), key_id=answer.request.get("key_id"))
+    names = answer.request.get("stores") or ()
+    exposure = agent_exposure(agent=agent, scope=scope, chunk_ids=answer.chunk_ids)
+    check_exposure(subject=agent, exposure=exposure)
+    stores = agent_stores(agent=agent, scope=scope, names=names)
+    context = PageContext.from_dict(answer.request.get("context") or {})
+    order = MessageRequest(agent=agent, scope=scope, message=question.content)
+    return StartedAnswer(order, answer, question, stores, context, hosts=exposure.marked_hosts)
 
 
 def _asked(order: MessageRequest) -> models.Message:

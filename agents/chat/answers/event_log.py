@@ -1,7 +1,7 @@
 """Event log of an answer: events are published at once and stored in batches ten times a second.
 
 Whoever reconnects with the last number they saw gets the rest, in this process or another. If the
-process dies the answer has failed: a half-written text cannot be continued.
+process dies another one begins the answer again, once: a half-written text cannot be continued.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ from agents.chat.history.evidence import (
 from agents.core.chat_events import LAST_KINDS, ChatEvent, Transcript
 from agents.core.state import to_storable
 from agents.runtime.scopes import are_there, owner_scope
-from agents.runtime.worker import EventLog, Guard, abandoned, close_lease
+from agents.runtime.worker import (
+    RUNNING,
+    EventLog,
+    Guard,
+    abandoned,
+    close_lease,
+    enqueue_takeover,
+)
 from rag.core.errors import ProviderError
 from rag.core.hits import hit_chunk_ids
 from rag.services.threads import run_db
@@ -48,10 +55,11 @@ class AnswerEventLog(EventLog[ChatEvent]):
     nothing waits there any more.
     """
 
-    def __init__(self, message_id: int) -> None:
+    def __init__(self, message_id: int, after: int = 0) -> None:
         super().__init__()
+        self.start_after(after)
         self.transcript, self.calls = Transcript(), DeferredUsage()
-        self._message_id, self._n_stored = message_id, 0
+        self._message_id, self._n_stored = message_id, after
         self._writer = asyncio.create_task(self._write_loop())
 
     async def append(self, kind: str, data: Mapping[str, Any]) -> None:
@@ -75,6 +83,11 @@ class AnswerEventLog(EventLog[ChatEvent]):
             self.end()
             if rest := self.calls.take(is_last=True):
                 await run_db(persist_events, self._message_id, (), None, rest)
+
+    def abandon(self) -> None:
+        """Store no more: another process writes the answer from its beginning."""
+        self._writer.cancel()
+        self.end()
 
     async def _flush(
         self, last: tuple[str, Mapping[str, Any]] | None = None, guard: Guard = None
@@ -238,10 +251,42 @@ def close_answer(message: models.Message, values: Mapping[str, Any]) -> bool:
     return is_whole
 
 
-def fail_abandoned(*, message_id: int | None = None) -> int:
-    """Fail the answers whose lease has expired; return how many.
+def begin_again(message: models.Message) -> bool:
+    """Leave an answer to another process, from its beginning; False where it was left once before.
 
-    What they had written so far is kept with the answer.
+    Who follows is told that what was written so far counts for nothing. In a transaction.
+    """
+    if not message.request.get("n_starts_left"):
+        return False
+    request = {**message.request, "n_starts_left": message.request["n_starts_left"] - 1}
+    mine = models.Message.objects.filter(pk=message.pk, worker=message.worker, status=RUNNING)
+    # Whoever takes the job has the time of a lease for it.
+    if not mine.update(request=request, worker=None, seen_at=timezone.now()):
+        return False
+    note = ProviderError("The server ended while the answer was being written: it is begun again.")
+    told = (
+        ("replace", {"text": "", "citations": []}),
+        ("notice", {"step": "restart", "error": note.as_dict()}),
+    )
+    seq = last_seq(message_id=message.pk) + GAP
+    for number, (kind, data) in enumerate(told, start=seq):
+        models.MessageEvent.objects.create(message=message, seq=number, kind=kind, data=data)
+    lock = f"agents.answer.{message.pk}"
+    enqueue_takeover(task="agents.adopt_answer", lock=lock, message_id=message.pk)
+    return True
+
+
+def last_seq(*, message_id: int) -> int:
+    """Return the number of the last event that is stored, 0 for none."""
+    events = models.MessageEvent.objects.filter(message_id=message_id)
+    n: int | None = events.aggregate(n=Max("seq"))["n"]
+    return n or 0
+
+
+def fail_abandoned(*, message_id: int | None = None) -> int:
+    """Begin answers again whose lease has expired; fail those that were; return how many failed.
+
+    What these had written so far is kept with the answer.
     """
     dead = abandoned(models.Message)
     if message_id is not None:
@@ -256,7 +301,7 @@ def _end(message_id: int) -> bool:
     with transaction.atomic():
         held = abandoned(models.Message).select_for_update(skip_locked=True)
         message = held.filter(pk=message_id).first()
-        if message is None:
+        if message is None or begin_again(message):
             return False
         transcript = Transcript()
         for kind, data in message.events.order_by("seq").values_list("kind", "data"):
@@ -266,7 +311,7 @@ def _end(message_id: int) -> bool:
         message.sources, message.notices = transcript.sources, transcript.notices
         message.status, message.error, message.worker = _STATUS.ERROR, error, None
         message.save(update_fields=[*_COPIED, "status", "error", "worker"])
-        seq = (message.events.aggregate(n=Max("seq"))["n"] or 0) + GAP
+        seq = last_seq(message_id=message.pk) + GAP
         data = {
             "code": "interrupted",
             "error": error,

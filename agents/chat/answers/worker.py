@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
+from django.db import transaction
 from django.utils.translation import gettext_noop
 
 from agents import models
@@ -14,6 +15,7 @@ from agents.chat.agents.agent import agent_for, answer_ending
 from agents.chat.answers.create import StartedAnswer
 from agents.chat.answers.event_log import (
     AnswerEventLog,
+    begin_again,
     close_answer,
     stored_answer_events,
 )
@@ -31,6 +33,11 @@ from rag.services.threads import run_db
 _STATUS = models.Message.Status
 
 
+def _left_to_another(answer: models.Message) -> bool:
+    with transaction.atomic():
+        return begin_again(answer)
+
+
 class AnswerWorker(Worker[ChatEvent]):
     """One answer at work, on the event loop that made it."""
 
@@ -42,8 +49,8 @@ class AnswerWorker(Worker[ChatEvent]):
     last_kinds = LAST_KINDS
     stored_events = staticmethod(stored_answer_events)
 
-    def __init__(self, chat: StartedAnswer) -> None:
-        self.chat, self.log = chat, AnswerEventLog(chat.answer.pk)
+    def __init__(self, chat: StartedAnswer, after: int = 0) -> None:
+        self.chat, self.log = chat, AnswerEventLog(chat.answer.pk, after)
         self._agent = agent_for(agent=chat.order.agent, scope=chat.order.scope, stores=chat.stores)
         self._agent.page = chat.context
         self._agent.earlier = partial(
@@ -92,7 +99,10 @@ class AnswerWorker(Worker[ChatEvent]):
         await self._end("stopped", _STATUS.STOPPED, {})
 
     async def interrupted(self) -> None:
-        """Fail the answer: nobody else can go on with half of one."""
+        """Leave the answer to another process, which begins it again, or fail it."""
+        if await run_db(_left_to_another, self.chat.answer):
+            self.log.abandon()
+            return
         error = RAGError("The server ended while the answer was being written.", hint="Ask again.")
         await self.failed(error.as_dict(), "interrupted")
 

@@ -110,7 +110,13 @@ def message_request(*, asked: CompletionRequest, scope: Scope) -> MessageRequest
         adjusted.settings  # noqa: B018
     parent = asked.parent or find_parent(agent=agent, scope=scope, turns=asked.turns[:-1])
     return MessageRequest(
-        agent=adjusted, scope=scope, message=question, parent=parent, stores=asked.stores
+        agent=adjusted,
+        scope=scope,
+        message=question,
+        parent=parent,
+        stores=asked.stores,
+        # What the client adjusted is in no row.
+        is_repeatable=False,
     )
 
 

@@ -6,7 +6,6 @@ A run whose process ends is left to a queue job, which goes on behind its finish
 from __future__ import annotations
 
 import contextvars
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,11 +13,6 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_noop
-from procrastinate.contrib.django import app
-from procrastinate.contrib.django.django_connector import DjangoConnector
-from procrastinate.exceptions import AlreadyEnqueued
-from procrastinate.jobs import JobDeferrer
-from procrastinate.manager import JobManager
 
 from agents import models
 from agents.core.chat_events import FlowEvent
@@ -29,7 +23,14 @@ from agents.flows.runs.flow_exposure import flow_exposure
 from agents.flows.versions.load import compiled_graph
 from agents.runtime.outbound import check_exposure
 from agents.runtime.scopes import run_scope
-from agents.runtime.worker import Worker, abandoned, close_lease, is_expired, new_lease
+from agents.runtime.worker import (
+    Worker,
+    abandoned,
+    close_lease,
+    enqueue_takeover,
+    is_expired,
+    new_lease,
+)
 from rag.core.deadline import Deadline
 from rag.core.errors import ConflictError
 from rag.services.threads import run_thread_sensitive
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 RELEASE_S = 5.0
 _STATUS = models.FlowRun.Status
-# On Django's connection: a queue worker that ends has closed its own when it leaves its runs.
-_JOBS = JobManager(DjangoConnector())
 
 
 def acquire_lease(*, run: models.FlowRun) -> models.FlowRun:
@@ -66,9 +65,7 @@ def release_lease(*, run: models.FlowRun) -> None:
 
 def enqueue_run(*, run_id: int) -> None:
     """Queue a job that goes on with a run; one that waits already is enough."""
-    job = app.configure_task("agents.adopt_run", queueing_lock=f"agents.run.{run_id}").job
-    with suppress(AlreadyEnqueued), transaction.atomic():
-        JobDeferrer(job_manager=_JOBS, job=job).defer(run_id=run_id)
+    enqueue_takeover(task="agents.adopt_run", lock=f"agents.run.{run_id}", run_id=run_id)
 
 
 def enqueue_abandoned_runs() -> int:

@@ -180,7 +180,8 @@ def _what_is_changed_on_one_holds_on_the_other_at_once(site: Site) -> None:
     ]
 
 
-def _an_answer_begun_on_one_is_followed_on_the_other(site: Site) -> None:
+def _begun(site: Site) -> list[tuple[int, str, Any]]:
+    """Return the first events of a slow answer that the first server writes, up to its words."""
     text, body = "", {"message": "Tell me slowly of the pump"}
     with httpx2.stream(
         "POST",
@@ -194,10 +195,19 @@ def _an_answer_begun_on_one_is_followed_on_the_other(site: Site) -> None:
             text += piece
             if "event: delta\n" in text[: text.rfind("\n\n") + 2]:
                 break
-    seen = [one for one in sse_events(text[: text.rfind("\n\n") + 2]) if one[1] != "ping"]
+    return [one for one in sse_events(text[: text.rfind("\n\n") + 2]) if one[1] != "ping"]
+
+
+def _rest_of(site: Site, seen: list[tuple[int, str, Any]]) -> list[tuple[int, str, Any]]:
+    """Return the events that the second server tells behind those that were seen."""
     path = f"/api/agents/desk/chat/{seen[0][2]['message']}"
     rest = site.send(1, "get", path, headers={"Last-Event-ID": str(seen[-1][0])})
-    seen += [one for one in sse_events(rest.text) if one[1] != "ping"]
+    return [one for one in sse_events(rest.text) if one[1] != "ping"]
+
+
+def _an_answer_begun_on_one_is_followed_on_the_other(site: Site) -> None:
+    seen = _begun(site)
+    seen += _rest_of(site, seen)
     assert [number for number, _, _ in seen] == list(range(1, len(seen) + 1))
     assert "".join(data["text"] for _, kind, data in seen if kind == "delta") == LONG
     assert seen[-1][1] == "done"
@@ -219,7 +229,19 @@ def _what_a_killed_worker_held_the_other_finishes(site: Site) -> None:
 
 
 def _when_a_web_server_is_killed_the_other_serves(site: Site) -> None:
+    seen = _begun(site)
     site.servers[0].kill()
+    site.servers[0].wait(DEADLINE_S)
+    # Nobody waits here for the twenty seconds after which its silence counts.
+    rows("UPDATE agents_message SET seen_at = NULL WHERE status = 'running' RETURNING id")
+    rest = _rest_of(site, seen)
+    kinds = [kind for _, kind, _ in rest]
+    begun = kinds.index("replace")
+    assert kinds[begun + 1] == "notice" and "begun again" in str(rest[begun + 1][2])
+    told = "".join(data["text"] for _, kind, data in rest[begun:] if kind == "delta")
+    assert (told, kinds[-1]) == (LONG, "done")
+    row = agent_models.Message.objects.get(key=seen[0][2]["message"])
+    assert (row.status, row.content) == ("done", LONG)
     site.servers[0].wait(DEADLINE_S)
     with pytest.raises(httpx2.TransportError):
         site.send(0, "get", "/healthz")
