@@ -4,9 +4,10 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 # Many tests wait for processes that were killed or for a deadline; two cores are busy with three.
 WORKERS ?= 3
+SOAK_S ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test watch format smoke-gemini smoke-model bench house screenshots lint stop clean
+.PHONY: help demo serve test watch format smoke-gemini smoke-model upgrade-test soak bench house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -33,6 +34,12 @@ smoke-gemini: .venv/tools  ## ask the real Gemini, if GEMINI_API_KEY is set
 
 smoke-model: .venv/runtime  ## ask the configured chat model 60 questions about the demo's documents
 	@$(BIN)/python manage.py rag_smoke_model
+
+upgrade-test: .venv/tools  ## data of the oldest release in today's code; backup, restore, point in time
+	@$(BIN)/python -m tests.upgrades.upgrade
+
+soak: .venv/tools  ## an hour of work, kills and full disks (SOAK_S=3600); nothing may be lost
+	@$(BIN)/python -m tests.soak.soak --seconds $(SOAK_S)
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
 	@for name in quality smart_retrieval answerability analysis conversation citations grounding tables extractive search cache ingest documents ocr flows agents lifecycle swap admin_pages; do \

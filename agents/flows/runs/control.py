@@ -158,5 +158,8 @@ def rerun_flow(
             row.pk, row.run, row.seq = None, replay, number
             row.data = gone.event(row.kind, row.data)
             row.record = row.record and gone.record(row.kind, row.record)
+            if row.trace is not None:
+                trace = gone.trace(json.loads(row.trace), run.version.prompts)
+                row.trace = json.dumps(trace, ensure_ascii=False)
         models.RunEvent.objects.bulk_create(kept)
     return replay

@@ -222,7 +222,7 @@ class _Events:
     def _record(self, row: models.RunEvent) -> dict[str, Any]:
         if row.record is None:
             return {}
-        record = self._gone.record(row.kind, row.record) if self._gone.gone else row.record
+        record = self._gone.record(row.kind, row.record)
         return unpack_update(json.loads(record))
 
 
