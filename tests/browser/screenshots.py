@@ -1,4 +1,4 @@
-"""Pictures of the main pages for the guides: ``python -m tests.browser.screenshots``.
+"""Pictures of the main pages for the guides: ``python -m tests.browser.screenshots [NAME …]``.
 
 A demo store in a folder of its own, a server, a browser; the pictures land in docs/screenshots.
 """
@@ -104,7 +104,16 @@ from agents.models import Agent
 from rag.models import Store
 agent = Agent.objects.create(name="guide", display_name="Guide", model="scripted:written.yaml", is_public=True)
 agent.stores.set(Store.objects.filter(slug="demo"))
+# An agent that calls out, of somebody who may not read the store.
+from django.contrib.auth.models import User
+Store.objects.filter(slug="demo").update(is_public=False)
+source = {"type": "api", "endpoint": "https://translate.example/v1", "description": "Translates."}
+vendor = User.objects.create_user("vendor")
+Agent.objects.create(name="translator", display_name="Translator", owner=vendor, is_public=True, agent_type="react",
+    config={"sources": {"translate": source}})
 """
+# Names of pictures that are to be taken alone.
+ONLY = frozenset(sys.argv[1:])
 Step = Callable[[Page], None]
 
 
@@ -190,6 +199,8 @@ def _visit(page: Page, url: str, language: str) -> None:
     page.click("[type=submit]")
 
     def take(name: str, path: str = "", step: Step | None = None) -> None:
+        if ONLY and name not in ONLY:
+            return
         if path:
             page.goto(f"{url}{path}")
         if step is not None:
@@ -207,8 +218,10 @@ def _visit(page: Page, url: str, language: str) -> None:
         if verdict == "partly":
             take("answer-partly-phone", "", _as_phone)
             _as_desk(page)
+    take("consent", "/chat", lambda page: _ask_translator(page, language))
     if language != "en":
         return
+    take("approval", "/admin/agents/outboundgrant/add/")
     take("desk", "/admin/")
     take("files", "/admin/rag/file/")
     take("store", "/admin/rag/store/1/change/")
@@ -236,6 +249,13 @@ def _ask_guide(page: Page, question: str) -> None:
     page.fill("#message", question)
     page.press("#message", "Enter")
     page.locator(".turn.assistant .tools").wait_for()
+
+
+def _ask_translator(page: Page, language: str) -> None:
+    page.select_option("#agent", "translator")
+    page.fill("#message", QUESTION[language])
+    page.press("#message", "Enter")
+    page.locator("#problem button").wait_for()
 
 
 def _on_a_phone(page: Page) -> None:
