@@ -75,10 +75,11 @@ def restore_point_in_time(var: Path, target: Path) -> Iterator[str]:
     start_postgres(install_dir(), source, {"archive_mode": "on", "archive_command": command})
     server = make_conninfo("", host=str(socket_dir(source)), port=PORT, user=USER)
     _run(source, "pg_basebackup", "-d", server, "-D", base, "-X", "stream", "-c", "fast")
-    before, moment = _count(source), _mistake(source)
+    before = _count(source)
+    moment, segment = _mistake(source)
     if not before or _count(source):
         raise SystemExit("there was nothing to lose, or it was not lost")
-    _wait_for_archive(source, archive)
+    _wait_for_archive(archive, segment)
     cluster = other / "pgdata"
     other.mkdir(parents=True)
     shutil.copytree(base, cluster)
@@ -97,23 +98,23 @@ def restore_point_in_time(var: Path, target: Path) -> Iterator[str]:
         stop_postgres(install_dir(), other)
 
 
-def _mistake(folder: Path) -> str:
-    """Make the mistake; return the moment before it."""
+def _mistake(folder: Path) -> tuple[str, str]:
+    """Make the mistake; return the moment before it, and the WAL segment that it lies in."""
     with psycopg.connect(_url(folder), autocommit=True) as connection:
-        row = connection.execute("SELECT clock_timestamp()::text").fetchone()
+        moment = connection.execute("SELECT clock_timestamp()::text").fetchone()
         time.sleep(1)
         connection.execute(MISTAKE)
+        segment = connection.execute("SELECT pg_walfile_name(pg_current_wal_lsn())").fetchone()
         connection.execute("SELECT pg_switch_wal()")
-    return str(row[0]) if row else ""
+    if moment is None or segment is None:
+        raise SystemExit("the server does not say where it is")
+    return str(moment[0]), str(segment[0])
 
 
-def _wait_for_archive(folder: Path, archive: Path) -> None:
-    """Return when the WAL of the mistake is archived."""
-    with psycopg.connect(_url(folder), autocommit=True) as connection:
-        row = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone()
-        wanted = str(row[0]) if row else ""
-        for _ in range(120):
-            if (archive / wanted).exists():
-                return
-            time.sleep(0.5)
-    raise SystemExit(f"{wanted} was not archived within a minute")
+def _wait_for_archive(archive: Path, segment: str) -> None:
+    """Return when a WAL segment is archived."""
+    for _ in range(240):
+        if (archive / segment).exists():
+            return
+        time.sleep(0.5)
+    raise SystemExit(f"{segment} was not archived within two minutes")
