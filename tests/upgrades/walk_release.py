@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from rag.services.access import create_key
 from rag.services.operations import run_checks
 
 QUESTION = "How long do I ventilate after a UV lamp breaks?"
@@ -47,7 +48,22 @@ def walk_api(client: Client) -> list[str]:
     if "30" not in json.dumps(found) or not answer["citations"]:
         wrong.append("the old store is not found, or not cited")
     told(client, "/api/flows/upgraded/runs")
+    if not told(client, "/api/sessions?q=ventilate")["results"]:
+        wrong.append("the old conversation is not found by its question")
+    if not told(client, "/api/consents/agents/rag")["is_granted"]:
+        wrong.append("the old agent needs consent, though it calls nobody")
+    wrong += walk_openai()
     return wrong
+
+
+def walk_openai() -> list[str]:
+    """Return what is wrong with an answer by OpenAI's protocol, with a new key."""
+    person = get_user_model().objects.filter(is_superuser=True)[0]
+    _, secret = create_key(user=person, name="walk", rights=("read",))
+    client = Client(headers={"host": "localhost", "authorization": f"Bearer {secret}"})
+    turns = [{"role": "user", "content": QUESTION}]
+    answer = told(client, "/v1/chat/completions", {"model": "rag", "messages": turns})
+    return [] if "25" in json.dumps(answer["choices"]) else ["/v1 does not quote the old store"]
 
 
 def walk_admin(client: Client) -> list[str]:
