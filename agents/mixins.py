@@ -104,11 +104,19 @@ class RAGMixin:
         )
 
     def cite(
-        self, text: str, rag_results: Sequence[Mapping[str, Any]], *, scope: Scope | None = None
+        self,
+        text: str,
+        rag_results: Sequence[Mapping[str, Any]],
+        *,
+        scope: Scope | None = None,
+        question: str = "",
     ) -> dict[str, Any]:
         """Return ``text``, its ``citations`` with verdicts, and ``citation_count``.
 
         With a ``scope`` the results are read anew from the database, in the revision that they
         name and as far as the scope may; results that came back from a browser need that.
+        ``question`` is what the text answers: what it repeats of that needs no source.
         """
-        return self.citation_manager.add_citations(text, rag_results, scope=scope)
+        return self.citation_manager.add_citations(
+            text, rag_results, scope=scope, question=question
+        )

@@ -156,6 +156,11 @@ def _invented(
             yield Labelled(text, kind, doc_id, sentence)
 
 
+def reworded(sentence: str, language: str, rng: random.Random) -> str:
+    """Return a sentence in one of the ways in which true statements are reworded."""
+    return _REWORD[rng.choice(KINDS)](sentence, language, rng)
+
+
 def _joined(first: str, second: str, language: str) -> str:
     return first[:-1] + ("，" if language == "zh" else ", and ") + second
 

@@ -21,6 +21,16 @@ from benchmarks.citation_claims import free_claims
 from benchmarks.citation_quotes import LANGUAGES, PER_ARTICLE, Half, as_passages, read_halves
 from benchmarks.grounding_claims import CONTRADICTING, contradicting_claims, translated_claims
 from benchmarks.record import Report
+from benchmarks.restated_answers import (
+    ELSEWHERE,
+    OF_ARTICLE,
+    OF_PASSAGE,
+    RIGHT,
+    restated_answers,
+)
+from benchmarks.restated_answers import (
+    REWORDED as ANSWERING,
+)
 from rag.stages.citing.verify import VerifiedAnswer, verify_answer
 
 DATA = Path("../shared/data")
@@ -94,6 +104,28 @@ def measure_statements(report: Report, half: Half, shown: str) -> None:
     report.add(f"{language}: half invented ones by their quote marked", share)
 
 
+def measure_restated(report: Report, half: Half, folder: Path, shown: str) -> None:
+    """Print which statements hold that repeat their question, with its answer or another one."""
+    n, held = Counter[str](), Counter[str]()
+    made = restated_answers(folder, half.language, is_tuning=half.is_tuned, seed=SEED)
+    for one in made:
+        is_held = holds(verify_answer(one.claim, one.passages, question=one.question))
+        n[one.kind] += 1
+        held[one.kind] += is_held
+        if one.kind == shown and is_held != (one.kind in (RIGHT, ANSWERING)):
+            print(f"    {one.claim!r} for {one.question!r}")
+    for kind, least, most in (
+        (RIGHT, 0.85, None),
+        (OF_PASSAGE, None, 0.05),
+        (OF_ARTICLE, None, 0.05),
+        (ELSEWHERE, None, 0.05),
+    ):
+        name = f"{half.language}: question and answer as one statement, {kind}: held"
+        report.add(name, held[kind] / n[kind], least=least, most=most)
+    share = 1 - held[ANSWERING] / n[ANSWERING]
+    report.add(f"{half.language}: true sentences that answer marked", share, most=0.05)
+
+
 def measure_translations(report: Report, zh: Half, en: Half) -> None:
     """Print which translations of a quote are taken to contradict it."""
     n = n_doubted = 0
@@ -155,6 +187,7 @@ def main(arguments: list[str] | None = None) -> None:
         measure_time(report, half)
         measure_contradictions(report, half, chosen.show)
         measure_statements(report, half, chosen.show)
+        measure_restated(report, half, chosen.data / f"xquad-{language}", chosen.show)
     measure_translations(report, *sorted(halves, key=lambda half: half.language, reverse=True))
     measure_free_claims(report, chosen.data / "scifact", is_tuning=chosen.tune)
     if not chosen.tune:

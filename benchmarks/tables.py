@@ -24,7 +24,7 @@ from rag.stages.citing.verify import verify_answer
 from rag.stages.prompting.context import Passage
 
 N_TABLES = {True: 60, False: 120}
-SEEDS = {True: 1, False: 1001}
+SEEDS = {True: 1, False: 2003}
 # A subject's names, and its attributes: label, unit, least and most value, decimals, what asks for
 # it and what says it. {0} is the row's name, {1} the value.
 Subject = tuple[str, Sequence[str], Sequence[tuple[str, str, int, int, int, str, str]]]
@@ -48,6 +48,17 @@ TUNED: dict[str, Sequence[Subject]] = {
                 ("门店数量", "", 2, 60, 0, "{0}的门店数量", "{0}的门店数量是{1}"),
             ],
         ),
+        # Units that measure nothing, and words for a column that are neither its name nor known.
+        (
+            "球队",
+            ["雄鹰队", "猎豹队", "海豚队", "黑熊队", "白鹭队", "红狐队"],
+            [
+                ("平均年纪", "岁", 18, 34, 1, "{0}的平均年纪", "{0}队员平均{1}岁"),
+                ("奖杯数", "座", 1, 40, 0, "{0}的奖杯数", "{0}拿过{1}座奖杯"),
+                ("门票", "元", 60, 900, 0, "{0}的门票", "看{0}比赛要{1}元"),
+                ("参赛编号", "", 1000, 9000, 0, "{0}的参赛编号", "{0}的编号是{1}"),
+            ],
+        ),
     ],
     "en": [
         (
@@ -66,6 +77,15 @@ TUNED: dict[str, Sequence[Subject]] = {
                 ("Population", "", 900, 90000, 0, "population of {0}", "{0} has {1} inhabitants"),
                 ("Area", "km2", 3, 90, 1, "What is the area of {0}?", "{0} has an area of {1} km²"),
                 ("Shops", "", 2, 60, 0, "shops in {0}", "The number of shops in {0} is {1}"),
+            ],
+        ),
+        (
+            "Cereal",
+            ["Oatly Crunch", "Berry Flakes", "Corn Rings", "Honey Pops", "Rye Stars"],
+            [
+                ("Energy", "kcal", 300, 500, 0, "energy of {0}", "{0} gives you {1} kcal"),
+                ("Pack", "pcs", 6, 48, 0, "pack of {0}", "{0} comes by {1} pcs"),
+                ("Rating points", "", 50, 99, 0, "rating points of {0}", "{0} has {1} points"),
             ],
         ),
     ],
@@ -89,6 +109,16 @@ HELD_OUT: dict[str, Sequence[Subject]] = {
                 ("工资", "元", 4000, 30000, 0, "{0}的工资是多少？", "{0}每月工资{1}元"),
                 ("年龄", "岁", 20, 60, 0, "{0}多大年龄", "{0}今年{1}岁"),
                 ("分机号", "", 1000, 9999, 0, "{0}的分机号是什么", "{0}的分机号是{1}"),
+            ],
+        ),
+        (
+            "课程",
+            ["陶艺入门", "花艺基础", "木工初级", "插画进阶", "烘焙班", "古琴小组"],
+            [
+                ("名额", "个", 5, 60, 0, "{0}的名额", "{0}还能收{1}个学员"),
+                ("学费", "元", 200, 4000, 0, "{0}的学费", "上{0}要交{1}元"),
+                ("课时", "节", 4, 48, 0, "{0}的课时", "{0}一共{1}节课"),
+                ("教室编号", "", 100, 990, 0, "{0}的教室编号", "{0}在编号{1}的教室"),
             ],
         ),
     ],
@@ -142,6 +172,15 @@ HELD_OUT: dict[str, Sequence[Subject]] = {
                     "extension of {0}",
                     "You reach {0} on extension {1}",
                 ),
+            ],
+        ),
+        (
+            "Ferry",
+            ["Aurora", "Borealis", "Calypso", "Dorado", "Estrella"],
+            [
+                ("Cabins", "berths", 20, 400, 0, "cabins of {0}", "The {0} sleeps {1} berths"),
+                ("Cruise pace", "kn", 9, 40, 1, "cruise pace of the {0}", "The {0} does {1} kn"),
+                ("Deck number", "", 2, 14, 0, "deck number of the {0}", "The {0} has deck {1}"),
             ],
         ),
     ],

@@ -87,6 +87,7 @@ TEXTS = {
     "about_wrong_document": _("The words stand in another document than the one named."),
     "about_unknown": _("No source that was searched says this."),
     "grounding": _("{n} of {all} statements found in the sources"),
+    "grounding_one": _("{n} of 1 statement found in the sources"),
     "unsupported": _("not found in the sources"),
     "contradicted": _("the source says otherwise"),
     "claim": _("What the answer says"),

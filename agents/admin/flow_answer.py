@@ -31,9 +31,11 @@ def answer_block(summary: Mapping[str, Any]) -> SafeString:
 def _head(grounding: Mapping[str, Any]) -> SafeString:
     if not grounding.get("n_statements"):
         return SafeString()
-    text = _("{n} of {all} statements found in the sources").format(
-        n=grounding["n_found"], all=grounding["n_statements"]
-    )
+    n_all = grounding["n_statements"]
+    words = _("{n} of {all} statements found in the sources")
+    if n_all == 1:
+        words = _("{n} of 1 statement found in the sources")
+    text = words.format(n=grounding["n_found"], all=n_all)
     return format_html("<p>{}</p>", label(text, _COLOURS.get(grounding["verdict"], "bad")))
 
 

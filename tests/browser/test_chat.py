@@ -129,7 +129,7 @@ def _markdown_is_shown_and_starts_nothing(talk: Talk) -> None:
           box.append(render(text));
           return box.innerHTML;
         }""",
-        "no [9]\n\n> a\n> > b\n\n**open and `x\n\n---\n\\*flat\\* ~~gone~~ " + "*" * 2000,
+        "no [9]<br>yes\n\n> a\n> > b\n\n**open and `x\n\n---\n\\*flat\\* ~~gone~~ " + "*" * 2000,
     )
     # While it is being written every beginning of a text is shown once.
     assert page.evaluate(
@@ -140,7 +140,9 @@ def _markdown_is_shown_and_starts_nothing(talk: Talk) -> None:
         }""",
         HOSTILE,
     )
-    assert told.startswith("<p>no [9]</p><blockquote><p>a</p><blockquote><p>b</p></blockquote>")
+    assert told.startswith(
+        "<p>no [9]<br>yes</p><blockquote><p>a</p><blockquote><p>b</p></blockquote>"
+    )
     assert "<p>**open and `x</p><hr>" in told and "*flat* <s>gone</s>" in told
 
 

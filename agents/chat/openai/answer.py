@@ -51,7 +51,7 @@ _RULE = "\n\n---\n"
 _BLOCK = re.compile(rf"{_RULE}(?:(?:\[\d+\]|⚠) [^\n]*(?:\n|\Z))+\Z")
 _SHARE = {
     True: "资料中找到了 {all} 条陈述中的 {n} 条。",
-    False: "{n} of {all} statements found in the sources.",
+    False: "{n} of {all} {statements} found in the sources.",
 }
 _UNHELD = {
     ("unsupported", True): "资料中没有找到：“{text}”",
@@ -88,7 +88,9 @@ def _unheld_lines(grounding: Mapping[str, Any], text: str) -> list[str]:
     ]
     if not unheld:
         return []
-    share = _SHARE[language].format(n=grounding["n_found"], all=grounding["n_statements"])
+    n_all = grounding["n_statements"]
+    words = "statement" if n_all == 1 else "statements"
+    share = _SHARE[language].format(n=grounding["n_found"], all=n_all, statements=words)
     told = [_UNHELD[verdict, language].format(text=words) for verdict, words in unheld]
     return [f"⚠ {line}" for line in (share, *told)]
 

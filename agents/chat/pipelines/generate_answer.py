@@ -49,11 +49,13 @@ class AnswerStream:
         run: PipelineRun,
         passages: Sequence[Passage] = (),
         *,
+        question: str = "",
         is_cited: bool = True,
         confidence: float | None = None,
     ) -> None:
         self.writer = AnswerWriter(
             passages,
+            question=question,
             marks="numbered" if is_cited and run.config.enable_source_citation else "hidden",
             drops_failed=run.config.citation_failure == "drop",
         )
@@ -220,7 +222,10 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
     room = run.config.context_tokens + (run.config.page_tokens if page else 0)
     context = build_context(hits, room, run.count_tokens, context_type="xml", language_of=query)
     await run.emit("sources", {"sources": _sources(context, hits)})
-    answer_stream = AnswerStream(run, context.passages, confidence=state.get("confidence"))
+    asked = state.get("rewritten_query") or query
+    answer_stream = AnswerStream(
+        run, context.passages, question=asked, confidence=state.get("confidence")
+    )
     judged = None if page else state.get("answerability")
     is_refused = judged is not None and judged.is_refused(run.config.unanswerable)
     if (is_unsure and not page) or is_refused or not context.passages:
@@ -230,10 +235,8 @@ async def generate_step(state: PipelineState, run: PipelineRun) -> PipelineState
         return await answer_stream.give_up(query, hits, judged)
     await tell_doubt(judged, query, run)
     messages = agent_messages("answer", state, context.text, run)
-    asked = state.get("rewritten_query") or query
-    request = agent_request(messages, asked, context.passages, run)
-    if state.get("is_lookup"):
-        request = replace(request, headings=context.headings)
+    is_lookup = bool(state.get("is_lookup"))
+    request = agent_request(messages, asked, context.passages, run, is_lookup=is_lookup)
     await answer_stream.write(request)
     return await answer_stream.conclude(request, query)
 
@@ -254,13 +257,22 @@ async def _answer_uncited(
 
 
 def agent_request(
-    messages: Sequence[Message], question: str, passages: Sequence[Passage], run: PipelineRun
+    messages: Sequence[Message],
+    question: str,
+    passages: Sequence[Passage],
+    run: PipelineRun,
+    *,
+    is_lookup: bool = False,
 ) -> ChatRequest:
-    """Return what an agent's model is asked for an answer from passages."""
+    """Return what an agent's model is asked for an answer from passages.
+
+    Those of a document that the question names (``is_lookup``) bring the titles of its sections.
+    """
     return ChatRequest(
         list(messages),
         question=question,
         passages=[(passage.doc_id, passage.hit.text) for passage in passages],
+        headings=[passage.section for passage in passages] if is_lookup else (),
         table_headers=[passage.hit.table_header for passage in passages],
         temperature=run.temperature,
         max_tokens=run.config.max_tokens,

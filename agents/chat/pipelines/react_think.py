@@ -82,8 +82,7 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     if limit := _limit_met(state, run):
         return {**begun, "limit": limit}
     answer_stream = _answer_stream(state, run)
-    asked = state.get("rewritten_query") or state["query"]
-    request = agent_request(state["agent_scratchpad"], asked, state["passages"], run)
+    request = _request(state["agent_scratchpad"], state, run)
     try:
         async with asyncio.timeout(run.tools.deadline.remaining_s):
             turn = await run_turn(request, answer_stream, run)
@@ -112,7 +111,7 @@ async def think_step(state: PipelineState, run: PipelineRun) -> PipelineState:
 
 async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     """Return an answer from what was found so far; one that a limit cut short says so."""
-    query, limit, passages = state["query"], state.get("limit") or "", state["passages"]
+    query, limit = state["query"], state.get("limit") or ""
     answer_stream = _answer_stream(state, run)
     if limit:
         await run.emit("notice", {"step": "answer", "limit": limit})
@@ -124,7 +123,7 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     messages = _asked_again(
         state["agent_scratchpad"], prompt_file(f"react_answer_{language}").strip()
     )
-    request = agent_request(messages, state.get("rewritten_query") or query, passages, run)
+    request = _request(messages, state, run)
     # A model that only wants to call more has nothing to say, in whatever form it says so.
     turn = await _heard(request, "text", answer_stream, run, may_be_empty=True)
     has_answer = turn.calls is None and bool(turn.text.strip())
@@ -134,10 +133,17 @@ async def answer_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     return {**end, "outcome": "partial"} if limit and end["outcome"] == "answered" else end
 
 
+def _request(messages: Sequence[Message], state: PipelineState, run: PipelineRun) -> ChatRequest:
+    asked = state.get("rewritten_query") or state["query"]
+    is_lookup = bool(state.get("is_lookup"))
+    return agent_request(messages, asked, state["passages"], run, is_lookup=is_lookup)
+
+
 def _answer_stream(state: PipelineState, run: PipelineRun) -> AnswerStream:
     """Return the stream of an answer from what was found and from what tools worked out."""
     sources = [*state["passages"], *(state.get("tool_passages") or [])]
-    return AnswerStream(run, sources, confidence=state.get("confidence"))
+    asked = state.get("rewritten_query") or state["query"]
+    return AnswerStream(run, sources, question=asked, confidence=state.get("confidence"))
 
 
 def _named_outcome(end: PipelineState, state: PipelineState, run: PipelineRun) -> PipelineState:

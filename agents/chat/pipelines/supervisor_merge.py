@@ -140,7 +140,8 @@ async def merge_step(state: PipelineState, run: PipelineRun) -> PipelineState:
     shown = f"{documents}\n<answers>\n{told}\n</answers>".strip()
     messages = agent_messages("supervisor_merge", state, shown, run)
     request = agent_request(messages, state["query"], passages, run)
-    answer_stream, left_s = AnswerStream(run, passages), _left_s(run)
+    asked = state.get("rewritten_query") or state["query"]
+    answer_stream, left_s = AnswerStream(run, passages, question=asked), _left_s(run)
     try:
         async with asyncio.timeout(left_s):
             await answer_stream.write(replace(request, timeout_s=left_s))

@@ -39,6 +39,7 @@ from rag.core.errors import (
     RAGError,
     UnknownNameError,
 )
+from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
 from rag.core.types import Message, ToolUse
@@ -229,8 +230,8 @@ class AgentNode:
         await _number_results(state, run)
         tools = Toolbox(config.tools, run, source_values(state))
         is_json = _asks_for_json(config, run)
-        new_writer = no_writer if is_json else partial(answer_writer, config, run)
         request = _request(state, config, run, tools)
+        new_writer = no_writer if is_json else partial(answer_writer, config, run, request.question)
         asked = await run_tool_loop(name, request, tools, run, new_writer)
         if not is_json:
             text = await judge_text(asked.text.strip(), asked, config, run)
@@ -288,6 +289,7 @@ def _request(
     state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun, tools: Toolbox
 ) -> ChatRequest:
     model = config.model or ModelConfig(provider="default", name="default")
+    found = list(_found_hits(state.get("rag_results") or {}, run))
     messages = [
         Message("system", _filled(state, config, run) + tools.prompt()),
         *(
@@ -300,7 +302,8 @@ def _request(
     return ChatRequest(
         messages=messages,
         question=user_query(state),
-        passages=list(_passages(state.get("rag_results") or {}, run)),
+        passages=[(doc_id, hit.text) for doc_id, hit in found],
+        table_headers=[hit.table_header for _, hit in found],
         temperature=model.temperature,
         max_tokens=model.max_tokens,
         timeout_s=min(model.timeout, max(0.001, run.deadline.remaining_s)),
@@ -350,9 +353,11 @@ async def _number_results(state: Mapping[str, Any], run: NodeRun) -> None:
         await run.emit("passages", {"passages": serialize_sources(run.passages.number(new))})
 
 
-def _passages(results: Mapping[str, Any], run: NodeRun) -> Iterator[tuple[str, str]]:
-    """Yield the texts that were found, for models that answer from them alone."""
+def _found_hits(results: Mapping[str, Any], run: NodeRun) -> Iterator[tuple[str, Hit]]:
+    """Yield what was found, with its ids, for models that answer from it alone."""
+    # As they were found: what sources show of them knows nothing of a table's header.
+    numbered = {passage.doc_id: passage.hit for passage in run.passages.all}
     for name, found in results.items():
         for hit in hits_of(name, found if isinstance(found, list) else []):
             if doc_id := run.passages.doc_id(hit):
-                yield doc_id, hit.text
+                yield doc_id, numbered[doc_id]

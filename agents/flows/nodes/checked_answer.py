@@ -28,12 +28,12 @@ class ModelAnswer:
     writer: AnswerWriter | None = None
 
 
-def answer_writer(config: AgentNodeConfig, run: NodeRun) -> AnswerWriter | None:
-    """Return what checks a text of the node; None while the run has looked nothing up."""
+def answer_writer(config: AgentNodeConfig, run: NodeRun, question: str) -> AnswerWriter | None:
+    """Return what checks an answer of the node; None while the run has looked nothing up."""
     if not run.passages.has_searched:
         return None
     drops = config.citation_failure == "drop"
-    return AnswerWriter(run.passages.all, marks="documents", drops_failed=drops)
+    return AnswerWriter(run.passages.all, question=question, marks="documents", drops_failed=drops)
 
 
 async def judge_text(
@@ -43,7 +43,7 @@ async def judge_text(
 
     Its verdicts are kept with the visit. ``is_json``: it stood in a JSON answer.
     """
-    writer = asked.writer or answer_writer(config, run)
+    writer = asked.writer or answer_writer(config, run, asked.request.question)
     if writer is None or not text:
         return text
     if not writer.raw:

@@ -27,7 +27,7 @@ from agents.core.cited_answers import RunPassages, verdicts_of
 from agents.core.nodes import Pause
 from agents.core.run_traces import MAX_RUN_TRACE, cut_trace
 from agents.core.state import pack_update, to_storable, unpack_update
-from agents.flows.definition.state import last_turn
+from agents.flows.definition.state import last_turn, user_query
 from agents.flows.runs.node_context import FlowNodeContext
 from agents.flows.runs.redact import note_found, redact_ended_run, redact_hits, redactor_of
 from agents.runtime.scopes import run_scope
@@ -226,7 +226,7 @@ class RunEventLog(EventLog[FlowEvent]):
                 return dict(self.verdicts[visit])
         if not self.passages.has_searched:
             return {"answer": text, "outcome": "uncited", "citations": [], "grounding": {}}
-        writer = AnswerWriter(self.passages.all, marks="documents")
+        writer = AnswerWriter(self.passages.all, question=user_query(state), marks="documents")
         writer.feed(text)
         writer.finish()
         return verdicts_of(writer.result())

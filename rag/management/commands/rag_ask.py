@@ -72,7 +72,9 @@ def print_answer(command: RagCommand, answer: Answer, *, with_text: bool = True)
     told = answer.groundedness
     if told.statements:
         style = command.style.SUCCESS if told.verdict == "grounded" else command.style.WARNING
-        share = f"{told.n_found} of {len(told.statements)} statements found in the sources"
+        n_all = len(told.statements)
+        statements = "statement" if n_all == 1 else "statements"
+        share = f"{told.n_found} of {n_all} {statements} found in the sources"
         command.stdout.write(style(share))
     if with_text:
         command.stdout.write(answer.text)

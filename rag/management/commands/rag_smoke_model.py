@@ -59,7 +59,7 @@ class Command(RagCommand):
         grounds = told.answer.groundedness
         facts = [
             told.verdict + (", refused" if told.is_refused else ""),
-            f"{grounds.n_found} of {len(grounds.statements)} statements found",
+            f"statements found: {grounds.n_found} of {len(grounds.statements)}",
             "citations: " + (", ".join(f"{n} {name}" for name, n in verdicts.items()) or "none"),
             f"first token {_seconds(told.first_s)}, in all {_seconds(told.total_s)}",
         ]

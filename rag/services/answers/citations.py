@@ -141,6 +141,7 @@ class CitationManager:
         rag_results: Sequence[Mapping[str, Any]],
         *,
         scope: Scope | None = None,
+        question: str = "",
         is_strict: bool = False,
     ) -> dict[str, Any]:
         """Return ``text`` with ``[n]`` for each citation, ``citations`` and ``citation_count``.
@@ -150,12 +151,12 @@ class CitationManager:
         verdict of each statement, ``unsupported`` are those that no result says. Results are cited
         as ``doc_01`` and so on in their order, or by their ``doc_id``. With a ``scope`` our chunks
         are read anew, in their pinned revision and if the scope may; without it the given contents
-        are the truth. ``is_strict`` accepts only whole sentences as quotes. Raises
-        InvalidInputError for a result without content.
+        are the truth. ``question`` is what the text answers and repeats. ``is_strict`` accepts only
+        whole sentences as quotes. Raises InvalidInputError for a result without content.
         """
         passages = _passages(rag_results, scope)
         has_markers = any(isinstance(part, Marker) for part in read_markers(generated_text))
-        verified = verify_answer(generated_text, passages, is_strict=is_strict)
+        verified = verify_answer(generated_text, passages, question=question, is_strict=is_strict)
         told = verified.groundedness
         by_id = {passage.doc_id: passage.hit for passage in passages}
         entries = [

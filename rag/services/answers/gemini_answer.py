@@ -85,7 +85,7 @@ class GeminiJob(AnswerJob):
         )
         passages = [Passage(f"doc_{hit.rank:02d}", hit, hit.text) for hit in hits]
         places = {(one.hit.file_name, one.hit.text): one for one in passages}
-        self.writer = AnswerWriter(passages, marks=self.marks)
+        self.writer = AnswerWriter(passages, question=self.question.text, marks=self.marks)
         shown = self.writer.ground(
             self.text,
             [

@@ -169,7 +169,7 @@ class ChatJob(AnswerJob):
     refusal: str = ""
 
     def __post_init__(self) -> None:
-        self.writer = AnswerWriter(self.context.passages, marks=self.marks)
+        self.writer = AnswerWriter(self.context.passages, question=self.question, marks=self.marks)
         self.last = ChatReply("", model=self.chat.id)
         if self.refusal:
             self.last = ChatReply("", finish_reason="stop")

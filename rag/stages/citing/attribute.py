@@ -52,7 +52,9 @@ class Attribution:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
+class IndexedSentence:
+    """A sentence of a passage, ``text[start:end]`` of its hit, with its n-grams."""
+
     passage: Passage
     start: int
     end: int
@@ -63,8 +65,8 @@ class SourceIndex:
     """The sentences of all passages by their n-grams; each passage is read once."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
-        self._sentences = [
-            _Sentence(passage, start, end, claim_grams(passage.hit.text[start:end]))
+        self.sentences = [
+            IndexedSentence(passage, start, end, claim_grams(passage.hit.text[start:end]))
             for passage in passages
             for start, end in passage_sentences(passage.hit.text)
         ]
@@ -75,14 +77,14 @@ class SourceIndex:
         None where nothing holds two of its n-grams.
         """
         grams = claim_grams(claim)
-        shared = [grams & one.grams for one in self._sentences]
+        shared = [grams & one.grams for one in self.sentences]
         n_holders = Counter(chain.from_iterable(shared))
         n = len(shared)
         weights = {gram: math.log(1 + (n + 1) / (n_holders[gram] + 0.5)) for gram in grams}
         held = {
             place: sum(weights[gram] for gram in found)
             for place, found in enumerate(shared)
-            if found and (within is None or self._sentences[place].passage is within)
+            if found and (within is None or self.sentences[place].passage is within)
         }
         if not held:
             return None
@@ -107,12 +109,12 @@ class SourceIndex:
             have |= shared[place]
             first, last = min(first, place), max(last, place)
         score = sum(weights[gram] for gram in have) / total
-        start, end = self._sentences[first].start, self._sentences[last].end
-        return Attribution(self._sentences[best].passage, start, end, score)
+        start, end = self.sentences[first].start, self.sentences[last].end
+        return Attribution(self.sentences[best].passage, start, end, score)
 
     def _is_beside(self, place: int, of: int) -> bool:
-        is_there = 0 <= place < len(self._sentences)
-        return is_there and self._sentences[place].passage is self._sentences[of].passage
+        is_there = 0 <= place < len(self.sentences)
+        return is_there and self.sentences[place].passage is self.sentences[of].passage
 
 
 @lru_cache(maxsize=64)

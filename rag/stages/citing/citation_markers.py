@@ -3,7 +3,7 @@
 Two are understood: ``<cite doc_id="doc_01" quote="…">claim</cite>``, unclosed and escaped ones
 too, and a number in brackets: ``[1]``, ``[doc_01, doc_02]``, ``【1†source】``, ``[Source 1]``,
 ``（资料1）``. What a model copies of a form in place of words (``...``) is left out, and so are
-tags that it wraps around its answer.
+tags that it wraps around its answer. Code has none.
 """
 
 from __future__ import annotations
@@ -197,20 +197,30 @@ class MarkerReader:
         self._buffer = ""
 
     def _token(self, text: str, at: int, is_last: bool) -> int | None:
-        """Read what begins at ``at`` and return where it ends; None while that is open."""
+        """Read what begins at ``at`` and return where it ends; None while that is open.
+
+        In code a number in brackets is none of ours, nor is a tag that does not both name and
+        quote a document.
+        """
+        is_code = self._wrappers.is_code(text, at, is_last=is_last)
+        if is_code is None:
+            return None
         if text[at] not in "<&":
-            return self._numbers(text, at, is_last)
+            return self._sign(text, at) if is_code else self._numbers(text, at, is_last)
         match = _TAG.match(text, at)
         if match is None:
             return self._other_tag(text, at, is_last)
         start = match.end()
         if match[0].lower().startswith(("</", "&lt;/")):
-            self._close()
+            if is_code and not self._opened:
+                self._read(match[0])
+            else:
+                self._close()
             return start
         span = _tag_end(text, start, is_last)
         if span is None:
             return None
-        if span:
+        if span and not (is_code and not all(_named(text[start : span[0]]))):
             end, after, has_claim = span
             self._open(text[start:end])
             if text[end - 1] == "/" or not has_claim:

@@ -19,7 +19,7 @@ from typing import Literal
 from rapidfuzz import fuzz
 from Stemmer import Stemmer
 
-from rag.stages.citing.quantities import Quantity, read_figures, spoken_numbers
+from rag.stages.citing.quantities import codes_differ, is_rounded, numbers_differ
 from rag.stages.text.normalize import to_simplified
 from rag.stages.text.terms import STOP_WORDS, is_han, segment_han
 from rag.stages.text.units import UNITS
@@ -104,18 +104,12 @@ _MAX_REPLACED = 3
 _CALENDAR = frozenset({"年", "月", "日", "号", "世纪", "年代"})
 _STOPS = "。.！!？?；;\n"
 _EDGES = " \n\t。.！!？?；;，,"
-_DIGITS = re.compile(r"\d+")
 _LETTER_FOR_LETTER = 80.0
 # What comes and goes with a denial.
 _PARTICLE = re.compile(
     "|".join(sorted((*_DENIAL_HAN.split(), "了", "着", "过"), key=len, reverse=True))
     + r"|\b(?:not|never|no|do|does|did)\b"
 )
-_ABOUT = re.compile(
-    r"about|approximately|approx|around|roughly|nearly|almost|some |over|more than|less than|under"
-    r"|约|大约|左右|近|将近|超过|多于|不到|以上|余|几乎|大概|上下"
-)
-_TOLERANCE = 0.06
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +153,9 @@ def contradiction(claim: str, source: str, around: str = "") -> Contradiction:
     if _is_whole_sentence(claim.strip(_EDGES), source):
         return ""
     is_translated = is_han(claim) != is_han(source)
-    if _numbers_differ(claim, source, around, is_translated=is_translated):
+    if numbers_differ(claim, source, around, is_translated=is_translated):
         return "number"
-    if _codes_differ(claim, source):
+    if codes_differ(claim, source):
         return "name"
     if is_translated:
         return ""
@@ -197,51 +191,6 @@ def _is_whole_sentence(words: str, source: str) -> bool:
             return True
         at = source.find(words, at + 1)
     return False
-
-
-def _numbers_differ(claim: str, source: str, around: str, *, is_translated: bool) -> bool:
-    said, told = read_figures(claim).quantities, read_figures(source).quantities
-    loose = read_figures(source).loose
-    if is_translated:
-        # 两 and “both”, 首 and “first”: only figures survive translation.
-        said = [one for one in said if not one.is_word]
-        loose = (*loose, *spoken_numbers(source))
-    tolerance = _TOLERANCE if _is_rounded(claim, source) else 0.0
-    missing = [one for one in said if not _is_among(one, (*told, *loose), tolerance)]
-    left = [one for one in told if not _is_among(one, said, tolerance)]
-    # From 5 to 5 days is not from 5 to 9.
-    again = [one for one in set(said) if said.count(one) > max(1, sum(map(one.agrees, told)))]
-    if any(one.rivals(other) for one in again for other in left):
-        return True
-    near = read_figures(around).quantities if around else ()
-    return any(
-        any(one.rivals(other) for other in left) or not _is_among(one, near, tolerance)
-        for one in missing
-    )
-
-
-def _is_rounded(claim: str, source: str) -> bool:
-    """Return whether a claim says about what its source says exactly."""
-    return bool(_ABOUT.search(claim)) and not _ABOUT.search(source)
-
-
-def _is_among(one: Quantity, others: Sequence[Quantity], tolerance: float) -> bool:
-    return any(
-        one.agrees(other)
-        or (
-            tolerance > 0
-            and one.dimension == other.dimension != "date"
-            and abs(one.value - other.value) <= abs(float(other.value)) * tolerance
-        )
-        for other in others
-    )
-
-
-def _codes_differ(claim: str, source: str) -> bool:
-    """Return whether a code of the claim stands where the source has one of the same shape."""
-    said, told = read_figures(claim).codes, read_figures(source).codes
-    shapes = {_DIGITS.sub("0", code) for code in told - said}
-    return any(_DIGITS.sub("0", code) in shapes for code in said - told)
 
 
 @lru_cache(maxsize=1024)
@@ -436,7 +385,7 @@ def _replaced(said: _Reading, told: _Reading) -> Contradiction:
             continue
         mine, theirs = said.tokens[i1:i2], told.tokens[j1:j2]
         if any(map(_has_digit, mine)) and any(map(_has_digit, theirs)):
-            if not _is_rounded(said.plain, told.plain) and (
+            if not is_rounded(said.plain, told.plain) and (
                 _written_digits(mine) != _written_digits(theirs)
             ):
                 return "number"

@@ -1,4 +1,4 @@
-"""Quantities: numbers with units and dates of a text, in one form for both languages.
+"""Quantities: numbers with units and dates of a text, in one form for both languages, compared.
 
 Values are exact (decimal) in the base unit of their dimension: seconds, metres, grams, litres, …;
 months and years are counted in months, for they have no fixed number of days.
@@ -355,3 +355,61 @@ def _chinese(word: str) -> Decimal:
         else:
             total, part, digit = (total + max(part + digit, 1)) * _MYRIADS[sign], 0, 0
     return Decimal(total + part + digit)
+
+
+_ABOUT = re.compile(
+    r"about|approximately|approx|around|roughly|nearly|almost|some |over|more than|less than|under"
+    r"|约|大约|左右|近|将近|超过|多于|不到|以上|余|几乎|大概|上下"
+)
+_TOLERANCE = 0.06
+_DIGIT_RUN = re.compile(r"\d+")
+
+
+def numbers_differ(claim: str, source: str, around: str, *, is_translated: bool) -> bool:
+    """Return whether a claim has a number in the place of one of its source.
+
+    One that stands ``around`` the source counts for the claim. Where it ``is_translated``, words
+    are no numbers of the claim.
+    """
+    said, told = read_figures(claim).quantities, read_figures(source).quantities
+    loose = read_figures(source).loose
+    if is_translated:
+        # 两 and “both”, 首 and “first”: only figures survive translation.
+        said = [one for one in said if not one.is_word]
+        loose = (*loose, *spoken_numbers(source))
+    tolerance = _TOLERANCE if is_rounded(claim, source) else 0.0
+    missing = [one for one in said if not _is_among(one, (*told, *loose), tolerance)]
+    left = [one for one in told if not _is_among(one, said, tolerance)]
+    # From 5 to 5 days is not from 5 to 9.
+    again = [one for one in set(said) if said.count(one) > max(1, sum(map(one.agrees, told)))]
+    if any(one.rivals(other) for one in again for other in left):
+        return True
+    near = read_figures(around).quantities if around else ()
+    return any(
+        any(one.rivals(other) for other in left) or not _is_among(one, near, tolerance)
+        for one in missing
+    )
+
+
+def is_rounded(claim: str, source: str) -> bool:
+    """Return whether a claim says about what its source says exactly."""
+    return bool(_ABOUT.search(claim)) and not _ABOUT.search(source)
+
+
+def _is_among(one: Quantity, others: Sequence[Quantity], tolerance: float) -> bool:
+    return any(
+        one.agrees(other)
+        or (
+            tolerance > 0
+            and one.dimension == other.dimension != "date"
+            and abs(one.value - other.value) <= abs(float(other.value)) * tolerance
+        )
+        for other in others
+    )
+
+
+def codes_differ(claim: str, source: str) -> bool:
+    """Return whether a code of the claim stands where the source has one of the same shape."""
+    said, told = read_figures(claim).codes, read_figures(source).codes
+    shapes = {_DIGIT_RUN.sub("0", code) for code in told - said}
+    return any(_DIGIT_RUN.sub("0", code) in shapes for code in said - told)

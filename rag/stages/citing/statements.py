@@ -8,9 +8,10 @@ refusals) has no verdict. Rules over words, no model: what a passage says of its
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 from rag.core.hits import TOOL
 from rag.core.types import HOLDING_VERDICTS, Citation, StatementVerdict
@@ -25,10 +26,12 @@ from rag.stages.citing.contradict import contradiction, has_other_polarity
 from rag.stages.citing.coverage import CoverageLimits, uncovered_parts
 from rag.stages.citing.discourse import is_courtesy, strip_transitions
 from rag.stages.citing.quantities import read_figures
-from rag.stages.citing.table_claims import judge_by_tables
+from rag.stages.citing.restated import AddedWords, RestatedQuestion
+from rag.stages.citing.table_claims import TableFinding, judge_by_records, judge_by_tables
 from rag.stages.prompting.context import Passage
 from rag.stages.text.normalize import to_simplified
 from rag.stages.text.sentences import sentence_ends
+from rag.stages.text.tables import TextTable, read_records
 from rag.stages.text.terms import is_han
 
 # A longer sentence is judged in pieces: whoever writes without a stop costs no more than others.
@@ -43,8 +46,11 @@ _NEAR_VERBATIM = 0.4
 # What a sentence may have that its source lacks; where it is quoted, more: people see both.
 _UNCITED = CoverageLimits(stretch=2.5, clause=2, share=0.6)
 _CITED = CoverageLimits(stretch=5, clause=2.5)
+_MOST = CoverageLimits(stretch=inf, clause=inf, share=0.4)
 # What is missing in one source may be said by another.
 _SAID_ELSEWHERE = 0.5
+# A run of sentences that holds so much of an answer holds what it adds to its question.
+_SAYS_ALL = 0.7
 # Enough n-grams to judge what stands behind a citation.
 _MIN_GRAMS = 8
 
@@ -151,10 +157,29 @@ def _plain(sentence: str) -> str:
     return strip_transitions(_MARKUP.sub("", to_simplified(sentence)).strip()).strip()
 
 
-class StatementJudge:
-    """Judges the sentences of one answer in their order; the passages are read once, if at all."""
+def _findings(claim: str, passages: Sequence[Passage]) -> Iterator[tuple[Passage, TableFinding]]:
+    """Yield what the tables of each passage say of a claim, then its records of each kind."""
+    records: dict[str, list[tuple[Passage, TextTable]]] = {}
+    for passage in passages:
+        hit = passage.hit
+        if found := judge_by_tables(claim, hit.text, hit.table_header):
+            yield passage, found
+        for record in read_records(hit.text):
+            # Empty columns are left out, of rows of a database, and seldom is the first one.
+            records.setdefault(record.columns[1], []).append((passage, record))
+    for alike in records.values():
+        if found := judge_by_records(claim, [record for _, record in alike]):
+            yield alike[found.place][0], found
 
-    def __init__(self, passages: Sequence[Passage]) -> None:
+
+class StatementJudge:
+    """Judges the sentences of one answer in their order; the passages are read once, if at all.
+
+    Where a sentence restates the ``question``, what it adds must stand where that is spoken of.
+    """
+
+    def __init__(self, passages: Sequence[Passage], question: str = "") -> None:
+        self._question = RestatedQuestion(question)
         self._passages = {passage.doc_id: passage for passage in passages}
         self._is_in_table = self._is_in_code = False
         self.is_refusal = False
@@ -222,10 +247,15 @@ class StatementJudge:
     def _cited(self, claim: str, citations: Sequence[Citation]) -> Judgement:
         if not claim:
             return Judgement("cited")
-        of_rows = [
-            one.doc_id for one in citations if "|" in one.found and one.doc_id in self._passages
-        ]
-        told = self._by_tables(claim, [self._passages[one] for one in of_rows])
+        quoted = [(one, self._passages.get(one.doc_id)) for one in citations]
+        told = self._by_tables(
+            claim,
+            [
+                passage
+                for one, passage in quoted
+                if passage and ("|" in one.found or read_records(passage.hit.text))
+            ],
+        )
         if told is not None:
             return Judgement("cited") if told.holds else replace(told, source=None)
         source = "\n".join(dict.fromkeys(map(self._sentences, citations)))
@@ -252,19 +282,19 @@ class StatementJudge:
             return told
         judged = self._by_words(claim)
         # A row has the words of a claim whichever of its columns it is about.
-        is_of_row = judged.source is not None and judged.source.text.startswith("|")
+        is_of_row = judged.source is not None and (
+            judged.source.text.startswith("|") or bool(read_records(judged.source.passage.hit.text))
+        )
         return judged if told is None or (judged.holds and not is_of_row) else told
 
     def _by_tables(self, claim: str, passages: Iterable[Passage]) -> Judgement | None:
         """Return what the first table that says a claim tells, else one that speaks against it."""
         against: Judgement | None = None
-        for passage in passages:
-            hit = passage.hit
-            if one := judge_by_tables(claim, hit.text, hit.table_header):
-                source = Attribution(passage, one.start, one.end, 1.0)
-                if one.holds:
-                    return self._beside_cells(claim, source)
-                against = against or Judgement("contradicted", one.reason, source)
+        for passage, one in _findings(claim, list(passages)):
+            source = Attribution(passage, one.start, one.end, 1.0)
+            if one.holds:
+                return self._beside_cells(claim, source)
+            against = against or Judgement("contradicted", one.reason, source)
         return against
 
     def _beside_cells(self, claim: str, source: Attribution) -> Judgement:
@@ -284,6 +314,34 @@ class StatementJudge:
 
     def _found(self, claim: str, within: Passage | None = None) -> Judgement:
         """Return the verdict of a claim by what is most like it, ``within`` one passage or any."""
+        judged = self._alike(claim, within)
+        added = self._question.added(claim)
+        return judged if added is None else self._as_answer(claim, added, judged, within)
+
+    def _as_answer(
+        self, claim: str, added: AddedWords, judged: Judgement, within: Passage | None
+    ) -> Judgement:
+        """Return the verdict of a claim that restates the question, by what it adds to that."""
+        if not self._question.is_answered_by(added):
+            return Judgement("unsupported", "missing", judged.source) if judged.holds else judged
+        told = judged.source
+        says_all = judged.holds and told is not None and told.score >= _SAYS_ALL
+        is_near = bool(added.text) and (says_all or (judged.holds and added.are_many))
+        if told is not None and is_near and added.stand_in(claim_grams(told.text), told.text):
+            return judged
+        found = self._question.find(added, self.index, within)
+        if found is None:
+            is_kept = not judged.holds or (says_all and not added.text)
+            return judged if is_kept else Judgement("unsupported", "missing", told)
+        if reason := contradiction(claim, found.text, found.passage.hit.text):
+            is_turned = not added.text and reason in ("denial", "opposite")
+            turned = Judgement("contradicted" if is_turned else "unsupported", reason, found)
+            return turned if is_turned or judged.holds else judged
+        if self._has_foreign_name(claim):
+            return Judgement("unsupported", "name", found)
+        return Judgement("attributed", "", found)
+
+    def _alike(self, claim: str, within: Passage | None) -> Judgement:
         found = self.index.best(claim, within)
         if found is None or found.score < ATTRIBUTED:
             return Judgement("unsupported", "missing")
@@ -293,7 +351,9 @@ class StatementJudge:
         if self._has_foreign_name(claim):
             return Judgement("unsupported", "name", found)
         is_turned = found.score < _NEAR_VERBATIM and has_other_polarity(claim, found.text)
-        if is_turned or self._has_uncovered(claim, found.text, _UNCITED):
+        # Words around it are the same, however many: most of what is said is not there.
+        is_other = any(uncovered_parts(claim, claim_grams(found.text) | self._titles, _MOST))
+        if is_turned or is_other or self._has_uncovered(claim, found.text, _UNCITED):
             return Judgement("unsupported", "missing", found)
         return Judgement("attributed", "", found)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from rag.stages.citing.attribute import claim_tokens
 from rag.stages.citing.quantities import Quantity, read_figures
 from rag.stages.text.tables import (
     NO_VALUE,
@@ -23,18 +24,26 @@ from rag.stages.text.tables import (
     read_tables,
     stands_in,
 )
+from rag.stages.text.terms import is_han
 
 _DENIAL = re.compile(r"\b(?:not|never|no|cannot)\b|n['’]t\b|[不没未无非]")
 _COMPARES = re.compile(r"\bthan\b|\bdiffer|\b(?:more|less|fewer) by\b|比|相差|差(?:了|额|距)", re.I)
 _MIN_NAME = 2
+# So much of a name means it, if no other one has more.
+_MIN_PART = 0.4
+_COUNTER = re.compile(
+    r"\d\s?(?:[件个台只支条张本份套辆间座栋家户所层瓶箱袋盒包根块片节门颗粒头匹艘架岁]"
+    r"|(?:pieces?|pcs|items?|units?|points?)\b)"
+)
 _HAN = "\u2e80"
 _BY_ORDER = re.compile(r"\brespectively\b|分别|依次", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class TableFinding:
-    """What a table says of a claim: the span of the row that tells, and why it fails, if so."""
+    """What a table says of a claim: the ``place`` and span of the row that tells, why it fails."""
 
+    place: int
     start: int
     end: int
     reason: Literal["", "number", "name", "denial"] = ""
@@ -56,13 +65,27 @@ def judge_by_tables(claim: str, text: str, carried: str = "") -> TableFinding | 
     return min(found, key=lambda one: not one.holds, default=None)
 
 
+def judge_by_records(claim: str, records: Sequence[TextTable]) -> TableFinding | None:
+    """Return what records of one kind say of a claim, None where it names none of them.
+
+    Each may lack keys that others have. The finding's ``place`` is that of the record.
+    """
+    columns = tuple(dict.fromkeys(label for one in records for label in one.columns))
+    rows = []
+    for one in records:
+        (row,), values = one.rows, dict(zip(one.columns, one.rows[0].cells, strict=True))
+        rows.append(replace(row, cells=tuple(values.get(label, "") for label in columns)))
+    names = tuple(name for one in records for name in one.names)
+    return _Claim(claim, TextTable(columns, (), tuple(rows), names)).judge()
+
+
 class _Claim:
     """A claim held against one table."""
 
     def __init__(self, claim: str, table: TextTable) -> None:
         self.claim, self.table = fold(claim), table
         lines = enumerate(table.rows)
-        self.keys = {n: names for n, row in lines if (names := _named_cells(row.cells, self.claim))}
+        self.keys = {n: named for n, row in lines if (named := self._named(n, row.cells))}
         self.heads = {
             n: label_name(name)
             for n, name in enumerate(table.columns)
@@ -87,14 +110,20 @@ class _Claim:
                 if not is_value(cell) and cell != NO_VALUE and _is_named(cell, self.claim):
                     yield cell
 
+    def _named(self, n: int, cells: Sequence[str]) -> tuple[str, int] | None:
+        if not self.table.names:
+            return _named_cells(cells, self.claim)
+        named = (name for name in self.table.names[n] if _is_named(name, self.claim))
+        return next(((name, 0) for name in named), None)
+
     def judge(self) -> TableFinding | None:
-        if not self.told:
+        if not self.told or (self.table.names and not self.rows):
             return None
         numbers = _numbers(self.claim, self.told)
         found = self._by_numbers(numbers) if numbers else self._by_names()
         if found and _DENIAL.search(_without(self.claim, self.told)):
             # Who denies what a table says speaks against it; who denies another thing says nothing.
-            return TableFinding(found.start, found.end, "denial") if found.holds else None
+            return replace(found, reason="denial") if found.holds else None
         return found
 
     def _by_numbers(self, numbers: Sequence[Quantity]) -> TableFinding | None:
@@ -105,8 +134,7 @@ class _Claim:
         places = self._places(numbers, rows, columns)
         is_told = all(places) and (not parts or self._in_parts(numbers, rows, columns, parts))
         if is_told and places:
-            row = self.table.rows[places[0][0][0]]
-            return TableFinding(row.start, row.end)
+            return self._finding(places[0][0][0])
         if _COMPARES.search(self.claim) and not all(places):
             return None
         return self._against(numbers, rows, columns)
@@ -120,12 +148,16 @@ class _Claim:
         )
         if not can_rival:
             return None
-        first = self.table.rows[min(rows)] if rows else self.table.rows[0]
-        return TableFinding(first.start, first.end, "number")
+        return self._finding(min(rows, default=0), "number")
+
+    def _finding(self, place: int, reason: Literal["", "number", "name"] = "") -> TableFinding:
+        row = self.table.rows[place]
+        return TableFinding(place, row.start, row.end, reason)
 
     def _by_names(self) -> TableFinding | None:
         """Judge what is said in names alone: those of one record stand in its row."""
         keyed = {n for n, (_, place) in self.keys.items() if place == 0 and n in self.rows}
+        called = {fold(name) for n in keyed for name in (self.table.names or {n: ()})[n]}
         others = [
             (n, place, cell)
             for n, row in enumerate(self.table.rows)
@@ -133,30 +165,44 @@ class _Claim:
             if place
             and not is_value(cell)
             and _is_named(cell, self.claim)
-            and fold(cell) not in {fold(name) for name in self.columns.values()}
+            and fold(cell) not in {*map(fold, self.columns.values()), *called}
         ]
         if len(keyed) != 1 or not others:
             return None
         (record,) = keyed
-        row = self.table.rows[record]
-        own = {fold(cell) for cell in row.cells}
+        own = {fold(cell) for cell in self.table.rows[record].cells}
         is_right = all(fold(cell) in own for _, _, cell in others)
-        return TableFinding(row.start, row.end, "" if is_right else "name")
+        return self._finding(record, "" if is_right else "name")
 
     def _wanted_rows(self) -> set[int]:
-        if self.rows:
-            return set(self.rows)
         names = [row.cells[0] for row in self.table.rows]
-        return self._by_attribute(names)
+        return set(self.rows) or self._unnamed(names)
 
     def _wanted_columns(self) -> set[int]:
-        if self.columns:
-            return set(self.columns)
-        return self._by_attribute(["", *self.table.columns[1:]])
+        names = ["", *self.table.columns[1:]]
+        return set(self.columns) or self._unnamed(names)
 
-    def _by_attribute(self, names: Sequence[str]) -> set[int]:
-        spoken = attributes(_without(self.claim, self.told))
-        return {n for n, name in enumerate(names) if name and attributes(label_name(name)) & spoken}
+    def _unnamed(self, names: Sequence[str]) -> set[int]:
+        """Return the rows or columns that a claim means without their names.
+
+        It has another word for the same attribute, their unit behind a number, or a part of the
+        name. A number of things that none of them counts is of those without a unit.
+        """
+        rest = _without(self.claim, self.told)
+        spoken = attributes(rest)
+        found = {
+            n for n, name in enumerate(names) if name and attributes(label_name(name)) & spoken
+        }
+        if found:
+            return found
+        units = {n: fold(label_unit(name)) for n, name in enumerate(names) if name}
+        if found := {n for n, unit in units.items() if unit and _is_behind_number(unit, rest)}:
+            return found
+        shares = {n: _shared_part(label_name(name), rest) for n, name in enumerate(names) if name}
+        most = max(shares.values(), default=0.0)
+        if most >= _MIN_PART:
+            return {n for n, share in shares.items() if share == most}
+        return {n for n, unit in units.items() if not unit} if _COUNTER.search(rest) else set()
 
     def _cells(self, rows: set[int], columns: set[int]) -> Iterator[tuple[int, int, Quantity]]:
         for n, row in enumerate(self.table.rows):
@@ -247,6 +293,23 @@ def _innermost(named: dict[int, str]) -> dict[int, str]:
     folded = {fold(name) for name in named.values()}
     inner = {one for one in folded for other in folded if one != other and one in other}
     return {n: name for n, name in named.items() if fold(name) not in inner}
+
+
+def _is_behind_number(unit: str, claim: str) -> bool:
+    pattern = rf"\d\s?{re.escape(unit)}(?![a-z])"
+    return not unit[0].isdigit() and bool(re.search(pattern, claim))
+
+
+def _shared_part(name: str, claim: str) -> float:
+    """Return how much of a name stands in a claim: of its words, or of its characters in a row."""
+    words = {stem for *_, stem in claim_tokens(name)}
+    if not is_han(name):
+        return len(words & {stem for *_, stem in claim_tokens(claim)}) / max(1, len(words))
+    pairs = range(len(name) - 1)
+    lengths = (
+        n for at in pairs for n in range(2, len(name) - at + 1) if name[at : at + n] in claim
+    )
+    return max(lengths, default=0) / len(name)
 
 
 def _without(claim: str, names: set[str]) -> str:

@@ -60,13 +60,13 @@ class AnswerWriter:
     """An answer while it is written: what is shown, what it cites, what its sources say of it.
 
     Each sentence is judged when it ends; one that a passage says without being cited is given its
-    citation. ``marks`` numbered: each citation is shown as ``[n]``; documents: n is the number of
-    its document, so that it means the same in several answers (0, which is not shown: it names
-    none); spans: they are taken out, and ``spans`` says where in the text each claim stands, in
-    code points; hidden: they are taken out with their citations. ``drops_failed`` holds numbered
-    text back sentence by sentence and leaves out those that their sources do not hold:
-    ``n_dropped`` counts them. ``is_strict`` takes a quote that is cut within its sentence for
-    altered, even where a clause ends.
+    citation. ``question`` is what was asked, whose words an answer repeats. ``marks`` numbered:
+    each citation is shown as ``[n]``; documents: n is the number of its document, so that it means
+    the same in several answers (0, which is not shown: it names none); spans: they are taken out,
+    and ``spans`` says where in the text each claim stands, in code points; hidden: they are taken
+    out with their citations. ``drops_failed`` holds numbered text back sentence by sentence and
+    leaves out those that their sources do not hold: ``n_dropped`` counts them. ``is_strict`` takes
+    a quote that is cut within its sentence for altered, even where a clause ends.
 
     ``own`` are words of ours, ``raw`` those of the model with its markers. Whatever the pieces, the
     result is the same; offsets of citations are code points of the file's canonical text.
@@ -76,16 +76,18 @@ class AnswerWriter:
         self,
         passages: Sequence[Passage],
         *,
+        question: str = "",
         marks: Marks = "numbered",
         drops_failed: bool = False,
         is_strict: bool = False,
     ) -> None:
+        self.question = question
         self.passages, self.text, self.own, self.raw = passages, "", "", ""
         self.citations: list[Citation] = []
         self.spans: list[tuple[int, int]] = []
         self.statements: list[Statement] = []
         self.n_dropped = 0
-        self._judge = StatementJudge(passages)
+        self._judge = StatementJudge(passages, question)
         self._checker = CitationChecker(passages, self._judge, is_strict=is_strict)
         self._reader = MarkerReader()
         has_numbers = marks in ("numbered", "documents")
@@ -178,7 +180,7 @@ class AnswerWriter:
     def repaired(self, raw: str) -> VerifiedAnswer | None:
         """Return the answer as it was written once more, None unless more of it holds."""
         marks: Marks = "documents" if self._marks == "documents" else "numbered"
-        again = AnswerWriter(self.passages, marks=marks)
+        again = AnswerWriter(self.passages, question=self.question, marks=marks)
         again.say(self.own)
         again.feed(raw)
         again.finish()
@@ -380,13 +382,13 @@ class AnswerWriter:
 
 
 def verify_answer(
-    raw: str, passages: Sequence[Passage], *, is_strict: bool = False
+    raw: str, passages: Sequence[Passage], *, question: str = "", is_strict: bool = False
 ) -> VerifiedAnswer:
     """Return a text that was written already, with ``[n]`` for its n-th citation.
 
     A citation that nothing supports is kept, with the verdict unknown.
     """
-    writer = AnswerWriter(passages, is_strict=is_strict)
+    writer = AnswerWriter(passages, question=question, is_strict=is_strict)
     writer.feed(raw)
     writer.finish()
     return writer.result()

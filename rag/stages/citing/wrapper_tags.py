@@ -23,7 +23,9 @@ _BEGUN = re.compile(
 )
 _DOC_ID = re.compile(r"[\"'](?:doc[_-]?)?\d{1,3}[\"']", re.I)
 _LINE_START = re.compile(r"\s*(?:(?:[-*+•>]|\d{1,2}[.)])\s+)?[*_]{0,2}")
-_FENCE = re.compile(r"\s*(?:`{3}|~{3})")
+_FENCE = re.compile(r"\s*(?:`{3}|~{3})(?!\s*(?:markdown|md)\b)", re.I)
+_ANY_FENCE = re.compile(r"\s*(?:`{3}|~{3})")
+_TICKS = re.compile(r"`+|[^`]+")
 _BLANKS = re.compile(r"[ \t]*")
 # Behind these a tag is part of a word, of a quote or of a pattern.
 _QUOTES = frozenset("\"'“”‘’「」『』《》〈〉‹›`")
@@ -38,24 +40,58 @@ class WrapperTags:
     """Finds the tags that wrap an answer, while it is read; whatever the pieces, the same."""
 
     def __init__(self) -> None:
-        self._is_fenced = False
-        # Of the open line its beginning, its last character and the number of its backticks.
-        self._line, self._last, self._n_ticks = "", "", 0
+        # The fence that is open: of code, or of an answer that a model has fenced whole.
+        self._is_fenced = self._is_in_answer = False
+        # Of the open line its beginning, its last character, the backticks that may go on, and
+        # how many opened the span of code that is open.
+        self._line, self._last, self._n_ticks, self._n_open = "", "", 0, 0
         self._kept = Counter[str]()
 
     def see(self, text: str) -> None:
         """Take in what is shown."""
         for number, line in enumerate(text.split("\n")):
             if number:
-                self._is_fenced ^= bool(_FENCE.match(self._line))
-                self._line, self._last, self._n_ticks = "", "", 0
+                self._end_line()
             self._line = (self._line + line)[:_MAX_START]
             self._last = line[-1:] or self._last
-            self._n_ticks += line.count("`")
+            for run in _TICKS.findall(line):
+                if run[0] == "`":
+                    self._n_ticks += len(run)
+                else:
+                    self._end_ticks()
+
+    def is_code(self, text: str, at: int, *, is_last: bool) -> bool | None:
+        """Return whether what stands at ``at`` is code; None while that is open.
+
+        A backtick without another one in its line begins none.
+        """
+        self._end_ticks()
+        if self._is_fenced or not self._n_open:
+            return self._is_fenced
+        stop = at + _MAX_PAIR
+        line = text.find("\n", at, stop)
+        ends = (len(run[0]) for run in re.finditer("`+", text[at : line if line >= 0 else stop]))
+        if self._n_open in ends:
+            return True
+        return False if is_last or line >= 0 or len(text) > stop else None
+
+    def _end_line(self) -> None:
+        if _ANY_FENCE.match(self._line):
+            is_open = self._is_fenced or self._is_in_answer
+            self._is_fenced = not is_open and bool(_FENCE.match(self._line))
+            self._is_in_answer = not is_open and not self._is_fenced
+        self._line, self._last, self._n_ticks, self._n_open = "", "", 0, 0
+
+    def _end_ticks(self) -> None:
+        if self._n_ticks:
+            is_closing = self._n_open == self._n_ticks
+            self._n_open = 0 if is_closing else self._n_open or self._n_ticks
+            self._n_ticks = 0
 
     def end(self, text: str, at: int, *, is_last: bool) -> int | None:
         """Return where the wrapper ends that begins at ``at``; ``at`` if none; None while open."""
-        if self._is_fenced or self._n_ticks % 2:
+        self._end_ticks()
+        if self._is_fenced or self._n_open:
             return at
         if token := _TOKEN.match(text, at):
             return self._behind(token, is_last)

@@ -89,6 +89,11 @@ class Passage:
     hit: Hit
     text: str
 
+    @property
+    def section(self) -> str:
+        """Return the title of the section that it begins in, empty where it has none."""
+        return next(iter(self.hit.heading_path[-1:]), "")
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -109,7 +114,7 @@ class Context:
     @property
     def headings(self) -> list[str]:
         """Return the title of the section that each passage begins in, empty where it has none."""
-        return [next(iter(passage.hit.heading_path[-1:]), "") for passage in self.passages]
+        return [passage.section for passage in self.passages]
 
     @property
     def table_headers(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Table reader: rows and columns of the pipe tables in a text, and which of them a phrase names.
 
-A table lies either way: its columns are named by its first row, its rows by their first cell.
+A table lies either way: its columns are named by its first row, its rows by their first cell. A
+record, a text of lines with a key and a value each, is a row of such a table.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ _MAX_HEADER_ROWS = 3
 _WORD = re.compile(r"[^\W_]+(?:[-_./'’+][^\W_]+)*")
 # A line is a set of words for one attribute, in both languages.
 _ATTRIBUTES = Path(__file__).with_name("attributes.txt")
+_FIELD = re.compile(r"\s*([^\W\d][^:：\n|]{0,39}?)\s*(?::\s|：)\s*(\S.*)")
+_STOPS = frozenset("。.！!？?；;")
+# Words of a key: unit_price, unitPrice.
+_KEY_BORDER = re.compile(r"_+|(?<=[a-z])(?=[A-Z])")
+_ID = re.compile(r"(?:^|\s)(?:id|no\.?|nr\.?|number|code|sku)$|编号|单号|号码|代码|型号", re.I)
 _MIN_LABEL, _MIN_SHARED = 2, 0.6
 
 
@@ -53,12 +59,14 @@ class TableRow:
 class TextTable:
     """A table with the names of its columns.
 
-    ``header`` are the rows that name them, none where the table goes on from another chunk.
+    ``header`` are the rows that name them, none where the table goes on from another chunk. Of
+    records ``names`` are what each row is called by; nothing else in it names it.
     """
 
     columns: tuple[str, ...]
     header: tuple[TableRow, ...]
     rows: tuple[TableRow, ...]
+    names: tuple[tuple[str, ...], ...] = ()
 
     @property
     def is_transposed(self) -> bool:
@@ -147,6 +155,41 @@ def _names(header: Sequence[TableRow]) -> tuple[str, ...]:
             if left and left not in parts[place]:
                 parts[place].append(left)
     return tuple(" ".join(one) for one in parts)
+
+
+@lru_cache(maxsize=256)
+def read_records(text: str) -> tuple[TextTable, ...]:
+    """Return the records of a text that is nothing else, each as a table of one row.
+
+    They are parted by empty lines; a line without a key goes on with the value before it. Where
+    most values are sentences it is a list, and no record.
+    """
+    found, start = [], 0
+    for block in re.split(r"(\n\s*\n)", text):
+        lines, end = block.splitlines(), start + len(block)
+        if lines and block.strip():
+            if not _FIELD.fullmatch(lines[0]):
+                return ()
+            fields = [match.groups() for line in lines if (match := _FIELD.fullmatch(line))]
+            n_said = sum(value.rstrip()[-1] in _STOPS for _, value in fields)
+            if len(fields) < max(2, len(lines) / 2) or n_said > len(fields) / 2:
+                return ()
+            found.append(_record(fields, start, end))
+        start = end
+    return tuple(found)
+
+
+def _record(fields: Sequence[tuple[str, ...]], start: int, end: int) -> TextTable:
+    labels = [_KEY_BORDER.sub(" ", key) for key, _ in fields]
+    values = [value.strip() for _, value in fields]
+    pairs = list(zip(labels, values, strict=True))
+    texts = [(label, value) for label, value in pairs if not is_value(value)]
+    titles = [value for label, value in texts if attributes(label) & attributes("name")]
+    ids = [value for label, value in pairs if _ID.search(label)]
+    names = [*titles[:1], *ids] or [value for _, value in texts[:1]]
+    called = tuple(dict.fromkeys(name for name in names if len(name) >= _MIN_LABEL))
+    row = TableRow(start, end, ("", *values))
+    return TextTable(("", *labels), (), (row,), (called,))
 
 
 def is_value(cell: str) -> bool:
@@ -248,4 +291,6 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _n_attributes(labels: Sequence[str]) -> int:
-    return sum(bool(_UNIT.search(one) or attributes(one)) for one in labels)
+    # A total stands below rows of either kind.
+    total = attributes("total")
+    return sum(bool(_UNIT.search(one) or attributes(one) - total) for one in labels)

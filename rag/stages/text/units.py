@@ -12,7 +12,7 @@ _UNITS = {
     "s:604800": "week weeks 周 星期 个星期 礼拜",
     "s:0.001": "ms millisecond milliseconds 毫秒",
     "month": "month months 个月",
-    "month:12": "year years yr yrs 年",
+    "month:12": "year years yr yrs 年 岁 周岁",
     "month:120": "decade decades",
     "month:1200": "century centuries 世纪",
     "m": "m metre metres meter meters 米",

@@ -256,7 +256,7 @@ def test_an_answer_is_printed_with_its_citations(tmp_path: Path) -> None:
     ingest(write(tmp_path / "a.txt", "The pump stops at fault E21."))
     said = run("rag_ask", "When does the pump stop?", "--store", "shop")
     assert said.startswith(
-        "1 of 1 statements found in the sources\nThe pump stops at fault E21.[1]\n"
+        "1 of 1 statement found in the sources\nThe pump stops at fault E21.[1]\n"
     )
     assert "[1] a.txt: “The pump stops at fault E21.” — verified" in said
     assert "No chat model is configured" in said

@@ -29,7 +29,7 @@ from tests.integration.flows.test_flow_cited import run_of, simple_flow
 
 __all__ = ["world"]
 
-ASKED = "How often is the pump serviced?"
+ASKED = "How often will somebody come to our house to have the pump serviced?"
 CITE = f'<cite doc_id="doc_01" quote="{QUOTE}"></cite>'
 # What a model writes: the verdict of each statement, and of the whole.
 ANSWERS = {
@@ -39,7 +39,12 @@ ANSWERS = {
         "ungrounded",
     ),
     "contradicts its quote": (f"The pump needs no service.{CITE}", ["contradicted"], "ungrounded"),
-    "cites nothing": (QUOTE, ["attributed"], "grounded"),
+    # Held by what it adds to the question: each path has to know that.
+    "cites nothing": (
+        "Somebody will come to our house to have the pump serviced every 30 days.",
+        ["attributed"],
+        "grounded",
+    ),
     "cites": (f"Every 30 days.{CITE}", ["cited"], "grounded"),
     "invents beside": (f"Every 30 days.{CITE} Mars owns it.", ["cited", "unsupported"], "partly"),
     "refuses": ("I do not know: the documents do not say it.", [], "not_found"),
@@ -102,7 +107,7 @@ def by_mcp(world: AgentWorld) -> Told:
 
 
 def by_flow(world: AgentWorld) -> Told:
-    run = run_of(world, simple_flow(world))
+    run = run_of(world, simple_flow(world), ASKED)
     done = run.events.get(kind="done").data
     assert (done["grounding"], done["outcome"]) == (run.grounding, run.outcome)
     return _told(run.grounding, run.outcome, None)
@@ -164,7 +169,8 @@ def by_command(world: AgentWorld) -> Told:
     for verdict, words in (("unsupported", "Not found"), ("contradicted", "says otherwise")):
         assert (words in shown.getvalue()) == (verdict in verdicts)
     n_found = sum(one in ("cited", "attributed") for one in verdicts)
-    share = f"{n_found} of {len(verdicts)} statements found in the sources"
+    statements = "statement" if len(verdicts) == 1 else "statements"
+    share = f"{n_found} of {len(verdicts)} {statements} found in the sources"
     assert (share in shown.getvalue()) == bool(verdicts)
     verdict = {"answered": "grounded", "partial": "partly"}.get(answer["outcome"])
     return verdicts, verdict or answer["outcome"], answer["outcome"], answer["confidence"]
@@ -206,7 +212,9 @@ def test_an_answer_is_what_its_sources_say_of_it(
 def test_the_mixin_tells_the_same(world: AgentWorld, written: str) -> None:
     text, verdicts, verdict = ANSWERS[written]
     hits = retrieve(query=ASKED, scope=world.scope, stores=[world.store]).hits
-    found = RAGMixin().citation_manager.add_citations(text, [hit.as_dict() for hit in hits])
+    found = RAGMixin().citation_manager.add_citations(
+        text, [hit.as_dict() for hit in hits], question=ASKED
+    )
     assert [one["verdict"] for one in found["grounding"]["statements"]] == verdicts
     assert found["grounding"]["verdict"] == verdict
     assert bool(found["unsupported"]) == (verdict == "ungrounded")

@@ -48,8 +48,8 @@ def simple_flow(world: AgentWorld, **config: Any) -> models.Flow:
     return flow_of(world, nodes, {"p.md": ANSWER})
 
 
-def run_of(world: AgentWorld, flow: models.Flow) -> models.FlowRun:
-    request = RunRequest(flow=flow, scope=world.scope, message=ASKED)
+def run_of(world: AgentWorld, flow: models.Flow, message: str = ASKED) -> models.FlowRun:
+    request = RunRequest(flow=flow, scope=world.scope, message=message)
     return async_to_sync(arun_flow)(request=request)
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from rag.stages.citing.attribute import claim_grams
 from rag.stages.citing.coverage import CoverageLimits, uncovered_parts
+from rag.stages.citing.verify import verify_answer
+from tests.unit.passages import make_passages
 
 SOURCE = "Wait 15 minutes until the motor of the pump is cool, then restart it with the green key."
 CHINESE = "水泵过热时应等待十五分钟，让电机冷却以后再用绿色钥匙重新启动。"
@@ -61,3 +63,11 @@ def test_too_few_of_its_words_leave_all_of_a_short_claim_uncovered() -> None:
 def test_parts_stand_in_the_claim_and_none_is_missing_in_itself(claim: str, source: str) -> None:
     assert all(part in claim for part in uncovered_parts(claim, claim_grams(source), LIMITS))
     assert list(uncovered_parts(claim, claim_grams(claim), LIMITS)) == []
+
+
+def test_what_lacks_the_subject_of_a_statement_does_not_say_it_elsewhere() -> None:
+    rules = "Gas burners are allowed in the Glass Loft kitchen only. Others cook outside."
+    drones = "Commercial filming costs 900 yuan. Drones are never allowed under the roof."
+    for claim in ("Yes, drones are allowed in the greenhouse.", "Cats are allowed in the house."):
+        (told,) = verify_answer(claim, make_passages(rules, drones)).groundedness.statements
+        assert not told.holds

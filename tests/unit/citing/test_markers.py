@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.stages.citing.citation_markers import Marker, read_markers
+from rag.stages.citing.citation_markers import Marker, MarkerReader, read_markers
 
 ODD = [
     "<cite",
@@ -286,3 +286,50 @@ def test_hostile_repetition_is_read_in_time(piece: str) -> None:
 def test_a_number_is_a_claim_where_the_document_is_named() -> None:
     tag = '<cite doc_id="doc_02" quote="Wait 50 minutes">50</cite>'
     assert read_markers(tag) == ["50", Marker("doc_02", "Wait 50 minutes", "50")]
+
+
+CODE = {
+    "a span": "Write `rows[1]` for it.",
+    "a span of two backticks": "Write ``rows[1] `x` [2]`` for it.",
+    "a fence": "Do this:\n```python\nprint(rows[1])\n```\n",
+    "another fence": "~~~\nsee [1] and [来源1]\n~~~\n",
+    "a tag of a page": "Use `<cite>Moby Dick</cite>` there.",
+    "a fence of a page": "```html\n<p><cite>Moby Dick</cite></p>\n```\nDone.",
+    "a form": 'Cite as `<cite doc_id="…" quote="…">`.',
+}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_code_holds_no_marker(name: str) -> None:
+    text = CODE[name]
+    assert "".join(map(str, read_markers(text))) == text
+    reader, pieces = MarkerReader(), []
+    for sign in text:
+        pieces += reader.feed(sign)
+    assert "".join(map(str, [*pieces, *reader.feed("", is_last=True)])) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It`s so.[1]",
+        "It`s so.[1]\nA `b` c.",
+        "Use `rows[0]`.[1]",
+        "```\nx[0]\n```\nIt is so.[1]",
+        "```markdown\nIt is so.[1]\n```\n",
+        "```\nx\n```\n```\ny\n```\nIt is so.[1]",
+    ],
+)
+def test_a_marker_outside_of_code_is_read_whatever_the_pieces(text: str) -> None:
+    whole = [one for one in read_markers(text) if isinstance(one, Marker)]
+    reader, parts = MarkerReader(), []
+    for sign in text:
+        parts += reader.feed(sign)
+    parts += reader.feed("", is_last=True)
+    assert [one.doc_id for one in whole] == ["1"]
+    assert [one for one in parts if isinstance(one, Marker)] == whole
+
+
+def test_a_citation_that_names_and_quotes_counts_in_a_fence_too() -> None:
+    tag = '<cite doc_id="doc_02" quote="Wait">Wait.</cite>'
+    assert Marker("doc_02", "Wait", "Wait.") in read_markers(f"```\n{tag}\n```\n")

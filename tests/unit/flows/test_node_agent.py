@@ -19,6 +19,7 @@ from rag.core.errors import (
     ProviderTimeoutError,
     UnknownNameError,
 )
+from rag.core.hits import Hit
 from tests.unit.flows.test_flow_state import FLOW
 from tests.unit.node_world import NotedRun
 
@@ -230,3 +231,15 @@ def test_a_long_context_is_cut_to_its_tokens() -> None:
     text, rule = run.texts[0][0][1].rsplit("\n\n", 1)
     assert len(text) <= 330 and "编号" in rule
     assert text.endswith("(7 more left out)")
+
+
+def test_a_model_that_answers_from_passages_has_the_headers_of_their_tables() -> None:
+    run = NotedRun("It costs 3.", prompts={"p.md": "Answer {user_query}"})
+    text, header = "| PN-7 | 3 |", "| Part | Price |"
+    hit = Hit(text=text, rank=1, chunk_id=7, revision=1, table_header=header)
+    run.passages.number([hit])
+    # What a source shows of a hit has no header.
+    ask(run, {"rag_results": {"kb": [{"content": text, "chunk_id": 7, "revision": 1}]}})
+    (_, request), *_ = run.requests
+    assert request.passages == [("doc_01", text)]
+    assert request.table_headers == [header]

@@ -5,7 +5,7 @@
 
 const SAFE = /^(https?:\/\/|mailto:)/i;
 // Lengths are bounded: an opening mark without an end must not be looked for over the whole text.
-const INLINE = /(`{1,9})([\s\S]{0,2000}?[^`])\1(?!`)|\*\*([^\s*][\s\S]{0,1000}?)\*\*(?!\*)|__([^\s_][\s\S]{0,1000}?)__(?!\w)|\*([^\s*][^*]{0,1000}?)\*|~~([^~]{1,1000})~~|!?\[([^\]]{0,500})\]\(\s*<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+"[^"]*")?\s*\)|\[(\d{1,4})\]|(https?:\/\/[^\s<>()\[\]"'，。；：！？、）」』]+)|\\([\\`*_{}\[\]()#+\-.!~|>])/;
+const INLINE = /(`{1,9})([\s\S]{0,2000}?[^`])\1(?!`)|\*\*([^\s*][\s\S]{0,1000}?)\*\*(?!\*)|__([^\s_][\s\S]{0,1000}?)__(?!\w)|\*([^\s*][^*]{0,1000}?)\*|~~([^~]{1,1000})~~|!?\[([^\]]{0,500})\]\(\s*<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+"[^"]*")?\s*\)|\[(\d{1,4})\]|(https?:\/\/[^\s<>()\[\]"'，。；：！？、）」』]+)|\\([\\`*_{}\[\]()#+\-.!~|>])|(<[bB][rR] ?\/?>)/;
 const MAX_DEPTH = 8;
 
 /** Return the text as nodes; `cite(number)` gives the node of a citation's mark, or null. */
@@ -34,7 +34,7 @@ function inline(text, cite, depth) {
 }
 
 function piece(match, cite, depth) {
-  const [whole, , code, strong, strong2, soft, struck, label, address, number, bare, escaped] = match;
+  const [whole, , code, strong, strong2, soft, struck, label, address, number, bare, escaped, broken] = match;
   if (code !== undefined) return [element("code", code.trim() || code)];
   if (strong ?? strong2) return [element("strong", ...inline(strong ?? strong2, cite, depth))];
   if (soft !== undefined) return [element("em", ...inline(soft, cite, depth))];
@@ -42,7 +42,7 @@ function piece(match, cite, depth) {
   if (label !== undefined) return link(label || address, address, whole, cite, depth);
   if (number !== undefined) return [cite(Number(number)) ?? whole];
   if (bare !== undefined) return link(bare, bare, whole, cite, MAX_DEPTH);
-  return [escaped];
+  return [broken ? element("br") : escaped];
 }
 
 /* A picture becomes a link too: to fetch it would tell somebody that the answer is being read. */

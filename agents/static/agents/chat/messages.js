@@ -92,7 +92,7 @@ export class Turn {
   /** How much of the answer its sources say, in words. */
   groundingText() {
     const { n_statements: all, n_found: n } = this.message.grounding ?? {};
-    return all ? fill(this.texts.grounding, { n, all }) : "";
+    return all ? fill(all === 1 ? this.texts.grounding_one : this.texts.grounding, { n, all }) : "";
   }
 
   draw() {
