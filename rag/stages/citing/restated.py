@@ -66,6 +66,10 @@ class AddedWords:
 
     def stand_in(self, grams: frozenset[Gram], text: str) -> bool:
         """Return whether a sentence with these n-grams has nearly all words, and every figure."""
+        if not (self.grams or self.figures):
+            # A sign, or a word of two letters, is none of the n-grams.
+            folded = text.casefold()
+            return all(part in folded for part in self.text.casefold().split())
         least = _ADDED_OF_MANY if self.are_many else _ADDED
         if len(self.grams & grams) < least * len(self.grams):
             return False

@@ -63,6 +63,7 @@ WRONG = {
         "When is the desk of the event rooms open?",
         "The desk of the event rooms is open at 25.",
     ),
+    "one sign that nobody wrote": ("出现 E21 时先断开什么电源？", "出现 E21 时先断开灯电源。"),
     "another subject": (
         "What is the cost of parking a lorry at the harbour?",
         "The cost of parking a lorry at the harbour is 60 yuan.",
