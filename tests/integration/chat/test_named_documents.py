@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents import models
 from tests.integration.agent_world import CITED, QUOTE, TEXTS, AgentWorld, world
 
 __all__ = ["world"]
@@ -17,10 +18,16 @@ def test_a_page_is_read_whole_past_thresholds_and_ranking(world: AgentWorld) -> 
 
 def test_a_model_is_shown_the_document_that_is_named(world: AgentWorld) -> None:
     chat = world.use(CITED)
-    world.ask("summarize the pump manual")
-    shown = chat.requests[-1].messages[-1].content
-    assert all(text in shown for text in TEXTS[:3]) and TEXTS[3] not in shown
-    assert QUOTE in shown
+    for kind in ("rag", "react"):
+        models.Agent.objects.filter(pk=world.agent.pk).update(agent_type=kind)
+        world.agent.refresh_from_db()
+        world.ask("summarize the pump manual")
+        request = chat.requests[-1]
+        shown = request.messages[-1].content
+        assert all(text in shown for text in TEXTS[:3]) and TEXTS[3] not in shown
+        assert QUOTE in shown
+        # For models that answer with the document's outline.
+        assert len(request.headings) == len(request.passages) == 3
 
 
 def test_a_document_that_is_not_there_is_told(world: AgentWorld) -> None:
