@@ -106,22 +106,29 @@ def measure_statements(report: Report, half: Half, shown: str) -> None:
 
 def measure_restated(report: Report, half: Half, folder: Path, shown: str) -> None:
     """Print which statements hold that repeat their question, with its answer or another one."""
-    n, held = Counter[str](), Counter[str]()
+    n, held, quoted = Counter[str](), Counter[str](), Counter[str]()
     made = restated_answers(folder, half.language, is_tuning=half.is_tuned, seed=SEED)
     for one in made:
         is_held = holds(verify_answer(one.claim, one.passages, question=one.question))
         n[one.kind] += 1
         held[one.kind] += is_held
+        doc_id, quote = one.source
+        tag = f'{one.claim[:-1]}<cite doc_id="{doc_id}" quote="{html.escape(quote)}"></cite>.'
+        quoted[one.kind] += holds(verify_answer(tag, one.passages, question=one.question))
         if one.kind == shown and is_held != (one.kind in (RIGHT, ANSWERING)):
             print(f"    {one.claim!r} for {one.question!r}")
+    start = f"{half.language}: answers that repeat their question"
     for kind, least, most in (
         (RIGHT, 0.85, None),
         (OF_PASSAGE, None, 0.05),
         (OF_ARTICLE, None, 0.05),
         (ELSEWHERE, None, 0.05),
     ):
-        name = f"{half.language}: question and answer as one statement, {kind}: held"
-        report.add(name, held[kind] / n[kind], least=least, most=most)
+        report.add(f"{start}, {kind}: held", held[kind] / n[kind], least=least, most=most)
+    for kind, least, most in ((RIGHT, 0.85, None), (OF_PASSAGE, None, 0.05)):
+        report.add(
+            f"{start}, {kind}: held by the quote", quoted[kind] / n[kind], least=least, most=most
+        )
     share = 1 - held[ANSWERING] / n[ANSWERING]
     report.add(f"{half.language}: true sentences that answer marked", share, most=0.05)
 

@@ -39,12 +39,16 @@ _INVERTED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Restated:
-    """A statement that answers ``question``, and the passages that it is held against."""
+    """A statement that answers ``question``, and the passages that it is held against.
+
+    ``source`` is the passage's id and the sentence that has the right answer.
+    """
 
     question: str
     claim: str
     kind: str
     passages: tuple[Passage, ...]
+    source: tuple[str, str] = ("", "")
 
 
 def restate(question: str, answer: str, language: str) -> str:
@@ -81,6 +85,40 @@ def restated_answers(
 ) -> Iterator[Restated]:
     """Yield each question's right answer, and wrong ones; those of even articles are to tune on."""
     rng = random.Random(seed)
+    texts, asked = _read(folder)
+    articles = [
+        as_passages(texts[first : first + PER_ARTICLE])
+        for first in range(0, len(texts), PER_ARTICLE)
+    ]
+    answers: dict[int, list[str]] = {}
+    for number, _, gold in asked:
+        answers.setdefault(number, []).append(gold)
+    for number, question, gold in asked:
+        article = number // PER_ARTICLE
+        others = [n for n in range(len(articles)) if n != article and n % 2 == article % 2]
+        other = rng.choice(others)
+        if (article % 2 == 0) != is_tuning:
+            continue
+        passages, right = articles[article], restate(question, gold, language)
+        spans = sentence_spans(texts[number])
+        told = (texts[number][start:end].strip() for start, end in spans)
+        quote = next((one for one in told if gold in one), "")
+        source = (passages[number % PER_ARTICLE].doc_id, quote)
+        yield Restated(question, right, RIGHT, passages, source)
+        yield Restated(question, right, ELSEWHERE, articles[other])
+        if quote:
+            yield Restated(question, reworded(quote, language, rng), REWORDED, passages, source)
+        first = article * PER_ARTICLE
+        near = [n for n in range(first, first + PER_ARTICLE) if n != number]
+        for kind, numbers in ((OF_PASSAGE, [number]), (OF_ARTICLE, near)):
+            pool = [one for n in numbers for one in answers.get(n, ()) if _differs(one, gold)]
+            if pool:
+                claim = restate(question, rng.choice(pool), language)
+                yield Restated(question, claim, kind, passages, source)
+
+
+def _read(folder: Path) -> tuple[list[str], list[tuple[int, str, str]]]:
+    """Return the paragraphs, and each question with the number of its paragraph and its answer."""
     rows = [json.loads(line) for line in (folder / "corpus.jsonl").open(encoding="utf-8")]
     asked = [json.loads(line) for line in (folder / "queries.jsonl").open(encoding="utf-8")]
     relevant = dict(
@@ -88,40 +126,9 @@ def restated_answers(
         for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]
     )
     places = {row["_id"]: number for number, row in enumerate(rows)}
-    answers: dict[int, list[str]] = {}
-    for row in asked:
-        answers.setdefault(places[relevant[row["_id"]]], []).append(row["answers"][0])
-    articles = [
-        as_passages([row["text"] for row in rows[first : first + PER_ARTICLE]])
-        for first in range(0, len(rows), PER_ARTICLE)
+    return [row["text"] for row in rows], [
+        (places[relevant[row["_id"]]], row["text"], row["answers"][0]) for row in asked
     ]
-    for row in asked:
-        number = places[relevant[row["_id"]]]
-        article, gold = number // PER_ARTICLE, row["answers"][0]
-        others = rng.choice(
-            [n for n in range(len(articles)) if n != article and n % 2 == article % 2]
-        )
-        if (article % 2 == 0) != is_tuning:
-            continue
-        question, passages = row["text"], articles[article]
-        right = restate(question, gold, language)
-        yield Restated(question, right, RIGHT, passages)
-        yield Restated(question, right, ELSEWHERE, articles[others])
-        text = rows[number]["text"]
-        told = (text[start:end] for start, end in sentence_spans(text))
-        if sentence := next((one for one in told if gold in one), ""):
-            yield Restated(question, reworded(sentence, language, rng), REWORDED, passages)
-        first = article * PER_ARTICLE
-        near = [n for n in range(first, first + PER_ARTICLE) if n != number]
-        for kind, numbers in (
-            (OF_PASSAGE, [number]),
-            (OF_ARTICLE, near),
-        ):
-            pool = [one for n in numbers for one in answers.get(n, ()) if _differs(one, gold)]
-            if pool:
-                yield Restated(
-                    question, restate(question, rng.choice(pool), language), kind, passages
-                )
 
 
 def _differs(one: str, other: str) -> bool:

@@ -60,6 +60,11 @@ class IndexedSentence:
     end: int
     grams: frozenset[Gram]
 
+    @property
+    def text(self) -> str:
+        """Return the sentence."""
+        return self.passage.hit.text[self.start : self.end]
+
 
 class SourceIndex:
     """The sentences of all passages by their n-grams; each passage is read once."""

@@ -272,9 +272,26 @@ class StatementJudge:
         if is_han(claim) == is_han(source):
             if self._has_foreign_name(claim):
                 return Judgement("unsupported", "name")
-            if self._has_uncovered(claim, f"{source}\n{around}", _CITED):
+            is_held = self._quotes_answer(claim, source)
+            if is_held is None:
+                is_held = not self._has_uncovered(claim, f"{source}\n{around}", _CITED)
+            if not is_held:
                 return Judgement("unsupported", "missing")
         return Judgement("cited")
+
+    def _quotes_answer(self, claim: str, source: str) -> bool | None:
+        """Return whether a source says what a claim adds to the question, or another one does.
+
+        None where the claim adds nothing or much, or what nobody says: that may be the source in
+        other words.
+        """
+        added = self._question.added(claim)
+        if added is None or not added.text or added.are_many:
+            return None
+        if added.stand_in(claim_grams(source), source):
+            return all(code in self._letters for code in added.codes) or None
+        is_said = any(added.stand_in(one.grams, one.text) for one in self.index.sentences)
+        return False if is_said else None
 
     def _uncited(self, claim: str) -> Judgement:
         told = self._by_tables(claim, self._passages.values())

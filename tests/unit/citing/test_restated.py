@@ -127,3 +127,19 @@ def test_a_yes_or_no_is_held_by_the_sentence_that_speaks_of_it(
     )
     (told,) = verify_answer(answer, passages, question=question).groundedness.statements
     assert told.holds == bool(is_held), told
+
+
+QUOTED = [
+    ("The cost for losing the key badge of an event room is 60 yuan.", "cited"),
+    # Said, but not by what is quoted.
+    ("The cost for losing the key badge of an event room is booked at the desk.", "unsupported"),
+    # Said by nobody: the quote in other words.
+    ("The cost for losing the key badge of an event room is sixty bucks.", "cited"),
+]
+
+
+@pytest.mark.parametrize(("answer", "verdict"), QUOTED)
+def test_a_quote_holds_what_an_answer_adds_to_the_question(answer: str, verdict: str) -> None:
+    quote = "Whoever loses the key badge of an event room pays 60 yuan for a new one."
+    tag = f'{answer[:-1]}<cite doc_id="doc_01" quote="{quote}"></cite>.'
+    assert [one for one, _ in verdicts(tag, LOST)] == [verdict]
