@@ -85,7 +85,7 @@ class _Claim:
     def __init__(self, claim: str, table: TextTable) -> None:
         self.claim, self.table = fold(claim), table
         lines = enumerate(table.rows)
-        self.keys = {n: named for n, row in lines if (named := self._named(n, row.cells))}
+        self.keys = {n: key for n, row in lines if (key := self._named(n, row.cells))}
         self.heads = {
             n: label_name(name)
             for n, name in enumerate(table.columns)
