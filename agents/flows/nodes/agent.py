@@ -355,9 +355,10 @@ async def _number_results(state: Mapping[str, Any], run: NodeRun) -> None:
 
 def _found_hits(results: Mapping[str, Any], run: NodeRun) -> Iterator[tuple[str, Hit]]:
     """Yield what was found, with its ids, for models that answer from it alone."""
-    # As they were found: what sources show of them knows nothing of a table's header.
+    # What sources show of them has no header of a table; one that has lost its text gets none.
     numbered = {passage.doc_id: passage.hit for passage in run.passages.all}
     for name, found in results.items():
         for hit in hits_of(name, found if isinstance(found, list) else []):
             if doc_id := run.passages.doc_id(hit):
-                yield doc_id, numbered[doc_id]
+                known = numbered[doc_id]
+                yield doc_id, known if known.text == hit.text else hit
