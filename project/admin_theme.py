@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -36,8 +36,16 @@ UNFOLD: dict[str, Any] = {
     "SHOW_LANGUAGES": True,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "rag.admin.operations.dashboard.fill_dashboard",
-    "STYLES": [lambda request: static("rag/admin/desk.css")],
-    "SCRIPTS": [lambda request: static("rag/admin/desk.js")],
+    # Nothing is written into pages, which allow no styles within; the colours are a file.
+    "COLORS": lambda request: {},
+    "STYLES": [
+        lambda request: reverse("theme-css"),
+        lambda request: static("rag/admin/desk.css"),
+    ],
+    "SCRIPTS": [
+        lambda request: static("rag/admin/csp.js"),
+        lambda request: static("rag/admin/desk.js"),
+    ],
     "SIDEBAR": {
         "show_search": False,
         "navigation": [

@@ -32,6 +32,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from agents.api.openai.errors import render_openai_error
 from project.accounts.throttle import locked_response, remember_browser
+from project.content_security import POLICY
 from rag.api.file_search.errors import ROUTES, render_sentence
 from rag.api.http.errors import HttpFailure, Renderer, map_error, map_status, render_json
 from rag.core import metrics
@@ -182,6 +183,19 @@ class AsyncCommonMiddleware(_Light, CommonMiddleware):
         except DisallowedHost as error:
             failure = map_error(request, error) or map_status(request, 400)
             return render_failure(request, failure)
+
+
+class ContentSecurityMiddleware(_Light):
+    """The policy of pages that have none of their own; pages for developers have no policy."""
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        """Return the page with its policy; what is no page passes."""
+        is_page = response.get("Content-Type", "").startswith("text/html")
+        if is_page and not (settings.DEBUG and response.status_code >= 400):
+            response.headers.setdefault("Content-Security-Policy", POLICY)
+        return response
 
 
 class LoginThrottleMiddleware(_Light):

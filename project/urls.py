@@ -10,6 +10,7 @@ from django.views.i18n import set_language
 from agents.admin.chat_page import chat_page
 from agents.api import routes as agent_routes
 from project.api import api, openai_api
+from project.content_security import theme_css
 from project.openapi import openapi_document
 from rag.api import routes
 from rag.api.operations.monitoring import healthz, metrics, readyz
@@ -18,6 +19,7 @@ handler500 = "rag.admin.ui.server_error.server_error"
 # Ninja's own root answers every address below it, so it comes after the resources.
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    path("theme.css", theme_css, name="theme-css"),
     # Before the admin's, whose own login knows no second factor.
     path("", include("project.accounts.urls")),
     path("admin/", admin.site.urls),

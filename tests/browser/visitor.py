@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Silent: no look-ups of its own, no sandbox, which containers cannot give it.
@@ -90,6 +90,13 @@ def visitor(browser: Browser, url: str, user: Any, **more: Any) -> Iterator[Visi
             route.abort()
 
     context.route("**/*", guard)
+
+    def hear(message: ConsoleMessage) -> None:
+        # What the content security policy has kept from running, and what the theme cannot read.
+        if "Content Security Policy" in message.text or "CSP" in message.text:
+            somebody.odd.append(f"policy {page.url}: {message.text}")
+
+    page.on("console", hear)
     page.on("pageerror", lambda error: somebody.odd.append(f"fault {error}"))
     page.goto(f"{url}/admin/login/?next=/chat")
     page.fill("[name=username]", user.username)
