@@ -16,7 +16,7 @@ from agents import models
 from agents.admin.flow_answer import answer_block
 from agents.admin.flow_page import version_graph
 from agents.admin.flow_visit import (
-    CompareRunsPage,
+    FlowRunsComparePage,
     costs_text,
     node_state_label,
     shown_visit,
@@ -157,7 +157,7 @@ class FlowRunAdmin(ReadOnlyAdmin):
     def pages(self) -> Sequence[tuple[str, Any, str]]:
         return (
             ("<int:pk>/page/", FlowRunPage, "agents_flowrun_page"),
-            ("<int:pk>/compare/", CompareRunsPage, "agents_flowrun_compare"),
+            ("<int:pk>/compare/", FlowRunsComparePage, "agents_flowrun_compare"),
             ("of/<uuid:key>/", self.by_key, "agents_flowrun_of"),
         )
 

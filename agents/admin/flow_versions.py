@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.contrib import messages
@@ -11,8 +12,11 @@ from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from agents import models
 from agents.admin.flow_page import FlowPage, version_graph
+from agents.flows.versions.load import load_flow
 from agents.flows.versions.versions import activate_version, diff_flow_versions, roll_back_flow
+from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
 from rag.core.errors import RAGError
 
@@ -33,8 +37,32 @@ class FlowGraphPage(FlowPage):
             **kwargs,
             version=version,
             picture=version_graph(version),
+            inputs=_inputs(version),
+            wanted=parse_int(self.request.GET.get("version")),
             numbers=list(numbers) if self.may_edit else [],
         )
+
+
+def _inputs(version: models.FlowVersion | None) -> list[dict[str, Any]]:
+    """Return the inputs of a version, as its form asks for them; none where it is no flow."""
+    if version is None:
+        return []
+    try:
+        definition = load_flow(yaml=version.yaml, prompts=version.prompts).definition
+    except RAGError:
+        return []
+    return [
+        {
+            **one.model_dump(),
+            "name": name,
+            "is_set": one.default is not None,
+            "choices": [
+                {"text": choice, "as_json": json.dumps(choice, ensure_ascii=False)}
+                for choice in one.choices or ()
+            ],
+        }
+        for name, one in definition.inputs.items()
+    ]
 
 
 class FlowVersionsPage(FlowPage):

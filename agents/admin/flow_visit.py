@@ -126,7 +126,7 @@ def _test(test: Mapping[str, Any]) -> dict[str, Any]:
 _VERDICTS = {True: (gettext_lazy("holds"), "good"), False: (gettext_lazy("does not hold"), "idle")}
 
 
-class CompareRunsPage(ObjectPage):
+class FlowRunsComparePage(ObjectPage):
     """Two runs of a flow side by side, visit by visit."""
 
     template_name = "admin/agents/flow_run_compare.html"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 # Providers of our own that have no use for options.
 _PLAIN = frozenset({"extractive", "scripted"})
@@ -78,6 +78,15 @@ class ModelConfig(StrictConfig):
     thinking: ThinkingConfig | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     timeout: float = Field(default=7200, gt=0, le=7200)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shaped(cls, value: Any) -> Any:
+        if isinstance(value, dict | BaseModel):
+            return value
+        provider, colon, name = str(value).partition(":")
+        shape = f"{{provider: {provider}, name: {name}}}" if colon else "{provider: …, name: …}"
+        raise ValueError(f"“{value}” is no model: write {shape}")
 
     @property
     def id(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
@@ -29,6 +30,7 @@ from agents.flows.definition.archive import (
     files_to_texts,
     write_flow_zip,
 )
+from agents.flows.definition.inputs import input_schema
 from agents.flows.versions.load import load_flow
 from agents.flows.versions.versions import (
     activate_version,
@@ -95,17 +97,19 @@ class FlowViews(OwnedViews):
 
     @extend_schema(summary="Read a flow", responses={200: FlowBody, **PROBLEMS})
     def retrieve(self, request: HttpRequest, pk: str) -> Response:
-        """Return a flow with the inputs that its runs may be given.
+        """Return a flow with the inputs that its runs may be given, and their JSON schema.
 
         `fault` says why the active version cannot run here, such as a type of node that is gone.
         """
         row = self.get_queryset().get(pk=self.get_object().pk)
         active = row.versions.filter(is_active=True).first()
-        told: dict[str, Any] = {"inputs": {}, "fault": None}
+        told: dict[str, Any] = {"inputs": {}, "input_schema": None, "fault": None}
         try:
             if active:
                 flow = load_flow(yaml=active.yaml, prompts=active.prompts)
-                told["inputs"] = flow.definition.inputs
+                inputs = flow.definition.inputs
+                told["inputs"] = {name: one.description for name, one in inputs.items()}
+                told["input_schema"] = input_schema(inputs)
         except RAGError as error:
             told["fault"] = error.localized(gettext)
         return Response({**self.get_serializer(row).data, **told})
@@ -118,16 +122,17 @@ class FlowViews(OwnedViews):
     def create(self, request: HttpRequest) -> Response:
         """Save a folder as the newest version of the flow that its YAML names.
 
-        It runs at once, unless `activate` is false or its check finds errors (400; the version
-        stays).
+        It runs at once, unless `activate` is false. Where its check finds errors it is refused
+        with all of them (400) and nothing is stored.
         """
         values = self.checked(FlowFilesBody)
         files = files_from_texts(values["files"])
-        version = save_flow_version(files=files, scope=self.scope, note=values["note"])
-        if values["activate"]:
-            findings = activate_version(version=version, scope=self.scope)
-        else:
-            findings = check_flow_files(files=files, scope=self.scope)
+        with transaction.atomic():
+            version = save_flow_version(files=files, scope=self.scope, note=values["note"])
+            if values["activate"]:
+                findings = activate_version(version=version, scope=self.scope)
+            else:
+                findings = check_flow_files(files=files, scope=self.scope)
         told = {
             "flow": version.flow.name,
             "version": version.number,

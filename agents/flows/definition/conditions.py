@@ -32,6 +32,15 @@ FUNCTIONS = (
 )
 _LOOPS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 _KEYWORDS = frozenset({"true", "false", "null", "in"})
+# What Python has for it, and people write.
+_OTHER_WORDS = {
+    "and": "&&",
+    "or": "||",
+    "not": "!",
+    "True": "true",
+    "False": "false",
+    "None": "null",
+}
 # Words that CEL keeps for itself, and models call variables by all the same.
 _RESERVED = re.compile(
     "as|break|const|continue|else|for|function|if|import|let|loop|namespace|package|return|var|"
@@ -167,6 +176,8 @@ def _tokens(text: str) -> list[_Token]:
         kind, piece = str(match.lastgroup), match.group()
         if piece in _CLOSING.values() and (not is_open or _CLOSING[is_open.pop().text] != piece):
             raise _mistake(text, position, piece)
+        if kind == "name" and piece in _OTHER_WORDS and text[:position].rstrip()[-1:] != ".":
+            raise _other_word(text, piece)
         token = _Token(kind, piece, position, len(is_open))
         if kind != "space":
             tokens.append(token)
@@ -287,6 +298,16 @@ def _mistake(text: str, position: int, found: str) -> InvalidInputError:
         place=position + 1,
         found=found,
         example=_EXAMPLE,
+    )
+
+
+def _other_word(text: str, found: str) -> InvalidInputError:
+    return InvalidInputError(
+        "“{found}” in the condition “{text}” is a word of another language.",
+        hint="Write {mend}.",
+        found=found,
+        text=_abbreviate(text),
+        mend=_OTHER_WORDS[found],
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from agents.core.state import FIELDS
+from agents.flows.definition.inputs import FlowInput
 from agents.flows.definition.yaml_positions import LocatedYaml, parse_yaml
 from rag.core.errors import InvalidInputError
 
@@ -88,7 +89,8 @@ class NodeDefinition(BaseModel):
 class FlowDefinition(BaseModel):
     """A whole flow. ``max_steps`` bounds its cycles, ``timeout_s`` a run from start to end.
 
-    ``inputs`` are what a run may be given besides its message, each with a line for people.
+    ``inputs`` are what a run may be given besides its message, each with a line for people, or
+    with type, default, required and choices.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -99,13 +101,13 @@ class FlowDefinition(BaseModel):
     nodes: list[NodeDefinition] = Field(min_length=1, max_length=500)
     edges: list[EdgeDefinition] = Field(max_length=5000)
     entry_node: str
-    inputs: dict[str, str] = {}
+    inputs: dict[str, FlowInput] = {}
     max_steps: int = Field(default=50, ge=1, le=1000)
     timeout_s: float = Field(default=1800, gt=0, le=86_400)
 
     @field_validator("inputs")
     @classmethod
-    def _free(cls, inputs: dict[str, str]) -> dict[str, str]:
+    def _free(cls, inputs: dict[str, FlowInput]) -> dict[str, FlowInput]:
         for name in inputs:
             if not _INPUT.fullmatch(name):
                 raise ValueError(f"“{name}” is no name: letters, digits and _, at most 64")

@@ -8,6 +8,7 @@ from typing import Any
 
 from agents.core.state import EMPTY, FIELDS, IDENTITY, Replace, to_storable
 from agents.flows.definition.definition import FlowDefinition
+from agents.flows.definition.inputs import given_inputs
 from rag.core.errors import InvalidInputError, UnknownNameError
 
 
@@ -126,6 +127,7 @@ def _output(node: str, update: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MAX_MESSAGE = 100_000
+MAX_TURNS, MAX_HISTORY = 200, 200_000
 _ROLES = ("system", "user", "assistant", "tool")
 
 
@@ -180,8 +182,10 @@ def initial_state(
         else:
             known = {*FIELDS, *flow.inputs} - {"current_message"}
             raise UnknownNameError("field of a flow's state", str(name), known)
-    # An input that nobody gave is None, and empty in a prompt.
-    state["prompt_vars"] = {**dict.fromkeys(flow.inputs), **state["prompt_vars"], **inputs}
+    # An input that nobody gave is its default or None, and then empty in a prompt.
+    known_before = state["prompt_vars"]
+    values = given_inputs(flow.inputs, {**known_before, **inputs})
+    state["prompt_vars"] = {**known_before, **values}
     state["current_message"] = {"role": "user", "content": message}
     return to_storable(state)
 
@@ -197,6 +201,18 @@ def _checked(name: str, value: Any) -> Any:
             name=name,
             roles=", ".join(_ROLES),
         )
+    if name == "history_messages":
+        n_characters = sum(len(one["content"]) for one in value)
+        if len(value) > MAX_TURNS or n_characters > MAX_HISTORY:
+            raise InvalidInputError(
+                "“{name}” has {n} turns with {characters} characters.",
+                hint="At most {limit} turns with {most} characters: leave out the oldest.",
+                name=name,
+                n=len(value),
+                characters=n_characters,
+                limit=MAX_TURNS,
+                most=MAX_HISTORY,
+            )
     if name in IDENTITY and not isinstance(value, str | None):
         raise InvalidInputError("“{name}” is no text.", name=name)
     return value

@@ -3,8 +3,8 @@
 ``cases.yaml`` beside a flow holds ``cases`` and perhaps ``answers``, ``script`` (a file with
 answers) and ``default``, as scripted models take them. A case has a message and may have state,
 sources (their results by name, or ``error``; those of tools and ``rag_files`` nodes too), decisions
-(by node), answers of its own, and what it expects: route, status, variables, answer (a part of it),
-error (a part of it).
+(by node; a list has one for each visit), answers of its own, and what it expects: route, status,
+variables, answer (a part of it), error (a part of it).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class FlowCase(_Strict):
     message: str
     state: dict[str, Any] = {}
     sources: dict[str, Any] = {}
-    decisions: dict[str, str] = {}
+    decisions: dict[str, str | list[str]] = {}
     answers: list[dict[str, Any]] = []
     expect: ExpectedOutcome = ExpectedOutcome()
 
@@ -182,7 +182,7 @@ class DryRunLog:
 
     def node_run(self, node: str, visit: int) -> DryRun:
         """Return what a node is lent: the case's own results, answers and decisions."""
-        return DryRun(self, node)
+        return DryRun(self, node, visit)
 
     async def started(self, node: str, visit: int) -> None:
         """Note the node."""
@@ -204,15 +204,23 @@ class DryRunLog:
         """Keep nothing."""
 
 
+def _decision(case: FlowCase, node: str, visit: int) -> str | None:
+    """Return what is decided at a visit: of a list one after the other, then nothing more."""
+    decided = case.decisions.get(node)
+    if decided is None or isinstance(decided, str):
+        return decided
+    return decided[visit - 1] if visit <= len(decided) else None
+
+
 class DryRun:
     """``agents.core.nodes.NodeRun`` for a case."""
 
     scope = Scope.operator()
 
-    def __init__(self, log: DryRunLog, node: str) -> None:
+    def __init__(self, log: DryRunLog, node: str, visit: int) -> None:
         self._log = log
         self.node, self.deadline, self.prompts = node, log.deadline, log.prompts
-        self.decision = log.case.decisions.get(node)
+        self.decision = _decision(log.case, node, visit)
         self.passages = log.passages
 
     def count_tokens(self, text: str) -> int:

@@ -163,10 +163,15 @@ def save_flow_version(*, files: FlowFiles, scope: Scope, note: str = "") -> mode
         )
 
 
+# More errors than that have one cause.
+MAX_TOLD = 50
+
+
 def activate_version(*, version: models.FlowVersion, scope: Scope) -> list[FlowFinding]:
     """Let new runs take this version and return its warnings.
 
-    Raises InvalidInputError with the first error of its check, ForbiddenError for all but editors.
+    Raises InvalidInputError with the errors of its check and their places, ForbiddenError for all
+    but editors.
     """
     require_flow_editor(flow=version.flow, scope=scope)
     files = FlowFiles(version.yaml, version.prompts)
@@ -174,13 +179,10 @@ def activate_version(*, version: models.FlowVersion, scope: Scope) -> list[FlowF
     errors = [found for found in findings if found.level == "error"]
     if errors:
         raise InvalidInputError(
-            "The flow “{name}” has errors ({n}). Line {line}: {reason}",
-            hint="See all by {command}.",
+            "The flow “{name}” has errors ({n}). {reasons}",
             name=version.flow.name,
             n=len(errors),
-            line=errors[0].line,
-            reason=errors[0].text,
-            command="flow_check",
+            reasons=" · ".join(f"{one.line}:{one.column} {one.text}" for one in errors[:MAX_TOLD]),
         )
     with transaction.atomic():
         models.Flow.objects.select_for_update().get(pk=version.flow_id)

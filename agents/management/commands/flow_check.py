@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from agents.flows.definition.archive import read_flow_folder
+from agents.flows.definition.archive import FLOW_FILE, read_flow_folder
 from agents.flows.versions.versions import check_flow_files
 from rag.core.access import Scope
 from rag.core.errors import RAGError
@@ -43,9 +43,11 @@ class Command(RagCommand):
             told = {"is_sound": not n_errors, "message": "", "findings": findings}
             self.stdout.write(json.dumps(told, ensure_ascii=False, indent=2))
         else:
+            # What an editor opens at the place.
+            file = path / FLOW_FILE if path.is_dir() else path
             for one in found:
                 style = self.style.ERROR if one.level == "error" else self.style.WARNING
-                self.stdout.write(f"{path}:{one.line}:{one.column}: {style(one.level)}: {one.text}")
+                self.stdout.write(f"{file}:{one.line}:{one.column}: {style(one.level)}: {one.text}")
         if n_errors:
             raise CommandError(f"Errors: {n_errors}.")
         if not options["json"]:

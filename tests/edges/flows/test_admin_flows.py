@@ -294,3 +294,17 @@ def test_two_runs_stand_side_by_side(client: Client, desk: FlowDesk) -> None:
     assert "Take the stairs, not the lift." in text
     stranger = client_of(UserFactory(permissions=RIGHTS))
     assert stranger.get(at("agents_flowrun_compare", second.pk)).status_code == 404
+
+
+def test_the_form_asks_for_the_inputs_of_its_version(client: Client, desk: FlowDesk) -> None:
+    typed = FLOW.replace(
+        "inputs: {region: where the person lives}",
+        "inputs: {region: {type: text, choices: [north, <b>], required: true}, n: {type: integer}}",
+    )
+    assert edit(client, desk, "activate", typed).status_code == 302
+    text = page(client, "agents_flow_run", desk.flow.pk)
+    assert 'data-input="region" data-type="json" required' in text
+    assert '<option value="&quot;&lt;b&gt;&quot;">&lt;b&gt;</option>' in text
+    assert 'type="number" step="1" data-input="n"' in text
+    before = client.get(at("agents_flow_run", desk.flow.pk, version=1)).content.decode()
+    assert "where the person lives" in before and 'data-input="n"' not in before

@@ -44,6 +44,9 @@ def test_a_flow_lives_from_post_to_delete(flow_desk: FlowDesk) -> None:
     assert (read["active_version"], read["may_edit"]) == (1, True)
     assert read["owner"] == flow_desk.owner.username
     assert read["inputs"] == {"region": "where the person lives"}
+    assert read["input_schema"]["properties"] == {
+        "region": {"description": "where the person lives"}
+    }
     changes = {"title": "安全", "runner_groups": ["staff"], "is_public": False}
     error_of(client.send("patch", "/api/flows/fresh", changes), 400)
     flow_desk.owner.groups.add(staff)
@@ -76,17 +79,21 @@ def test_lists_go_page_by_page(flow_desk: FlowDesk) -> None:
     assert ([one["name"] for one in rest["results"]], rest["next"]) == (["desk"], None)
 
 
-def test_a_version_with_errors_is_kept_and_does_not_run(flow_desk: FlowDesk) -> None:
+def test_a_version_with_errors_is_refused_with_all_of_them_and_kept_on_request_only(
+    flow_desk: FlowDesk,
+) -> None:
     client = flow_desk.client()
     bad = FLOW.replace("to: answer, condition: default", "to: gone, condition: default")
+    bad = bad.replace("prompt: answer.md", "prompt: nope.md")
     error = error_of(client.send("post", "/api/flows", folder(bad)), 400)
-    assert error["params"]["line"] == "8" and "gone" in error["message"]
+    assert error["params"]["n"] == "2" and "8:" in error["message"]
+    assert "gone" in error["message"] and "nope.md" in error["message"]
     assert ok(client.get("/api/flows/desk"))["active_version"] == 1
     found = ok(client.get("/api/flows/desk/versions"))["results"]
-    assert [(one["number"], one["is_active"]) for one in found] == [(2, False), (1, True)]
+    assert [(one["number"], one["is_active"]) for one in found] == [(1, True)]
     told = ok(client.send("post", "/api/flows", {**folder(bad), "activate": False}), 201)
     assert (told["version"], told["is_active"]) == (2, False)
-    assert told["findings"][0]["line"] == 8 and told["findings"][0]["level"] == "error"
+    assert [one["line"] for one in told["findings"] if one["level"] == "error"] == [5, 8]
     error_of(client.send("post", "/api/flows/desk/versions/2/activate"), 400)
 
 

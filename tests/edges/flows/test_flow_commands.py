@@ -73,7 +73,7 @@ def test_a_faulty_flow_fails_with_every_place(folder: Path) -> None:
     path.write_text(
         SMALL.replace("a.md", "b.md").replace("to: review", "to: gone"), encoding="utf-8"
     )
-    said, error = told("flow_check", path)
+    said, error = told("flow_check", folder)
     assert error == "Errors: 2."
     assert f"{path}:3:37: error: there is no prompt “b.md”; known: a.md" in said
     assert f"{path}:5:19: error: there is no node “gone”" in said

@@ -270,3 +270,20 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except RAGError:
         return
     assert isinstance(condition.evaluate({"a": 1, "b": "x", "中": [1]}).is_true, bool)
+
+
+@pytest.mark.parametrize(
+    ("text", "mend"),
+    [
+        ('a == 1 and b == "x"', "&&"),
+        ("a == 1 or b == 2", "||"),
+        ("not a", "!"),
+        ("is_new == True", "true"),
+        ("a != None", "null"),
+    ],
+)
+def test_words_of_python_name_their_mend(text: str, mend: str) -> None:
+    with pytest.raises(InvalidInputError) as raised:
+        compile_condition(text)
+    assert str(raised.value).endswith(f"Write {mend}.")
+    compile_condition('a == "x and y, not None" && more.None == 1')

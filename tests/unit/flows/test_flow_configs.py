@@ -142,6 +142,12 @@ def test_a_model_has_a_name_and_limits() -> None:
         ModelConfig.model_validate({**SEED, "temperature": 3})
     with pytest.raises(ValidationError):
         AgentNodeConfig.model_validate({"prompt": "p", "modle": SEED})
+    with pytest.raises(ValidationError, match="write {provider: openai, name: gpt-4}"):
+        AgentNodeConfig.model_validate({"prompt": "p", "model": "openai:gpt-4"})
+    with pytest.raises(
+        ValidationError, match="“\\[1\\]” is no model: write {provider: …, name: …}"
+    ):
+        AgentNodeConfig.model_validate({"prompt": "p", "model": [1]})
 
 
 @pytest.mark.parametrize(

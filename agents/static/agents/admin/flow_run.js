@@ -28,6 +28,9 @@
 
   const pageOf = (key) => form.dataset.run.replace("00000000-0000-0000-0000-000000000000", key);
 
+  // Each version has inputs of its own.
+  start?.querySelector("[name=version]")?.addEventListener("change", (event) => location.assign(event.target.value ? `?version=${event.target.value}` : location.pathname));
+
   start?.addEventListener("submit", async (event) => {
     event.preventDefault();
     const values = new FormData(start);
@@ -35,6 +38,15 @@
     if (values.get("given")?.trim()) {
       try { body.given = JSON.parse(values.get("given")); } catch { body.given = null; }
       if (body.given === null || typeof body.given !== "object" || Array.isArray(body.given)) { tell(start.dataset.noJson); return; }
+    }
+    for (const field of start.querySelectorAll("[data-input]")) {
+      const text = field.value.trim();
+      if (!text) continue;
+      let value = text;
+      if (field.dataset.type === "json") {
+        try { value = JSON.parse(text); } catch { tell(`${field.dataset.input}: ${start.dataset.noValue}`); field.focus(); return; }
+      }
+      body.given = { [field.dataset.input]: value, ...body.given };
     }
     if (values.get("version")) body.version = Number(values.get("version"));
     if (values.get("model")?.trim()) body.model = values.get("model").trim();
