@@ -4,15 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any, Self
 
 from rag.core.errors import InvalidInputError
 
 IMAGE_KINDS = ("png", "jpg", "tiff", "webp", "gif", "bmp")
+DATA_KINDS = (
+    *("json", "jsonl", "yaml", "xml", "ipynb", "toml", "ini", "properties", "srt", "vtt"),
+)
 KINDS = (
     *("pdf", "doc", "docx", "pptx", "xlsx", "html", "epub", "eml", "md", "csv", "txt"),
+    *DATA_KINDS,
     *IMAGE_KINDS,
 )
+# Ends of names, beside those that are called as their kind.
+SUFFIXES: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys((".docm", ".dotx", ".dotm"), "docx"),
+        **dict.fromkeys((".pptm", ".ppsx", ".potx"), "pptx"),
+        **dict.fromkeys((".xlsm", ".xltx"), "xlsx"),
+        **dict.fromkeys((".htm", ".xhtml"), "html"),
+        **dict.fromkeys((".mht", ".mhtml"), "eml"),
+        **dict.fromkeys((".cfg", ".conf"), "ini"),
+        **{".dot": "doc", ".markdown": "md", ".tsv": "csv", ".ndjson": "jsonl", ".geojson": "json"},
+        **{".yml": "yaml", ".rss": "xml", ".xsd": "xml", ".jpeg": "jpg", ".tif": "tiff"},
+    }
+)
+
+
+def kind_of_name(name: str) -> str:
+    """Return the kind that the end of a file's name says, empty for all others."""
+    suffix = PurePath(name).suffix.lower()
+    return suffix[1:] if suffix[1:] in KINDS else SUFFIXES.get(suffix, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rag import models
 from rag.admin.ui.cells import label, list_link
 from rag.admin.ui.scoped import scope_for
 from rag.conf import conf
-from rag.core.documents import KINDS
+from rag.core.documents import KINDS, SUFFIXES
 from rag.services.index import pending_indexes
 from rag.services.operations import visible_queries
 
@@ -25,7 +25,7 @@ def store_overview(request: HttpRequest, store: models.Store) -> dict[str, Any]:
     overview: dict[str, Any] = {
         "limit_bytes": conf().max_file_bytes,
         "limit_mb": conf().max_file_bytes // 1024**2,
-        "accept": ",".join([*(f".{kind}" for kind in KINDS), ".htm", ".zip"]),
+        "accept": ",".join([*(f".{kind}" for kind in KINDS), *SUFFIXES, ".zip"]),
     }
     if not store.is_remote:
         overview |= _size_and_health(store)

@@ -17,7 +17,7 @@ from rag.admin.ui.admin_page import StorePage
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.upload_handler import CappedUploadHandler
 from rag.conf import conf
-from rag.core.documents import KINDS
+from rag.core.documents import KINDS, SUFFIXES
 from rag.core.errors import RAGError
 from rag.services.files import upload_file, zip_items
 from rag.stages.detect.decode import USUAL
@@ -62,7 +62,7 @@ class UploadPage(StorePage):
             limit_mb=limit // 1024**2,
             kinds=", ".join(f".{kind}" for kind in sorted(KINDS)),
             encodings=list(USUAL.items()),
-            accept=",".join([*(f".{kind}" for kind in KINDS), ".htm", ".zip"]),
+            accept=",".join([*(f".{kind}" for kind in KINDS), *SUFFIXES, ".zip"]),
         )
 
     def _take(self, uploaded: Any, encoding: str) -> Iterator[dict[str, Any]]:

@@ -138,16 +138,22 @@ FileStatus = models.File.Status
 # What the parsers of this version call themselves; a test holds it against them.
 PARSERS = frozenset(
     {
+        "captions/1",
         "csv/1",
         "epub/3",
         "html/3",
+        "json/1",
         "libreoffice/4",
         "mail/3",
+        "notebook/1",
         "picture/1",
         "plain/4",
         "pypdfium2/4",
+        "sections/1",
         "sheets/1",
         "xberg/4",
+        "xml/1",
+        "yaml/1",
     }
 )
 # What they call themselves where text recognition took part.

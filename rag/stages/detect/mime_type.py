@@ -11,6 +11,7 @@ import binascii
 from pathlib import Path, PurePath
 from urllib.parse import unquote_to_bytes
 
+from rag.core.documents import DATA_KINDS
 from rag.core.errors import DocumentError, InvalidInputError, LimitError
 from rag.stages.detect.sniff import image_kind, sniff_kind
 
@@ -27,6 +28,16 @@ MIME_TYPES = {
     "md": "text/markdown",
     "csv": "text/csv",
     "txt": "text/plain",
+    "json": "application/json",
+    "jsonl": "text/plain",
+    "yaml": "text/plain",
+    "xml": "text/xml",
+    "ipynb": "application/json",
+    "toml": "text/plain",
+    "ini": "text/plain",
+    "properties": "text/plain",
+    "srt": "text/plain",
+    "vtt": "text/plain",
     "tiff": "image/tiff",
     "bmp": "image/bmp",
 }
@@ -34,9 +45,6 @@ MIME_TYPES = {
 IMAGES = {"png": "image/png", "jpg": "image/jpeg", "gif": "image/gif", "webp": "image/webp"}
 _TEXTS = {
     ".tsv": "text/tab-separated-values",
-    ".json": "application/json",
-    ".ipynb": "application/json",
-    ".xml": "text/xml",
     ".css": "text/css",
     ".js": "text/javascript",
     ".py": "text/x-python",
@@ -70,9 +78,10 @@ def mime_type_of(path: Path, name: str) -> str:
         if suffix in _OTHERS:
             return _OTHERS[suffix]
         raise
-    if kind != "txt" and suffix not in _TEXTS:
+    is_text = kind == "txt" or kind in DATA_KINDS
+    if not is_text and suffix not in _TEXTS:
         return MIME_TYPES[kind]
-    if b"\0" in head and kind == "txt" and not head.startswith(_BOMS):
+    if b"\0" in head and is_text and not head.startswith(_BOMS):
         raise DocumentError(
             "“{name}” is neither text nor a kind of document that is known.",
             hint="Save it as PDF, Word or text.",

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
+from rag.core.documents import DATA_KINDS, kind_of_name
 from rag.core.errors import DocumentError
 from rag.stages.detect.file_errors import damaged_file, password_protected_file
 from rag.stages.detect.zip_documents import refused_zip
@@ -76,7 +77,7 @@ _MAIL = re.compile(
     re.I | re.M,
 )
 _MAIL_PROOF = re.compile(rb"^(received|mime-version|message-id|return-path):", re.I | re.M)
-_TEXT_KINDS = {".md": "md", ".markdown": "md", ".csv": "csv", ".tsv": "csv", ".txt": "txt"}
+_TEXT_KINDS = ("md", "csv", "txt", *DATA_KINDS)
 _HTML_SUFFIXES = (".html", ".htm", ".xhtml", ".mht", ".mhtml")
 _CONVERT = "Save it as {wanted} and upload that."
 
@@ -317,7 +318,7 @@ def sniff_kind(path: Path, name: str) -> str:
     if image := image_kind(head):
         return image
     _refuse_known(head, name)
-    return _text_kind(head, suffix)
+    return _text_kind(head, name)
 
 
 def _is_pdf(head: bytes, suffix: str) -> bool:
@@ -349,7 +350,8 @@ def _refuse_known(head: bytes, name: str) -> None:
         raise DocumentError("“{name}” is Word XML.", hint=_CONVERT, name=name, wanted=".docx")
 
 
-def _text_kind(head: bytes, suffix: str) -> str:
+def _text_kind(head: bytes, name: str) -> str:
+    suffix, named = PurePath(name).suffix.lower(), kind_of_name(name)
     is_wide = head[:2] in (b"\xff\xfe", b"\xfe\xff")
     plain = (head[2:].replace(b"\0", b"") if is_wide else head).removeprefix(b"\xef\xbb\xbf")
     if _HTML.match(plain):
@@ -362,4 +364,4 @@ def _text_kind(head: bytes, suffix: str) -> str:
             return "eml"
     if suffix in _HTML_SUFFIXES:
         return "html"
-    return _TEXT_KINDS.get(suffix, "txt")
+    return named if named in _TEXT_KINDS else "txt"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from rag.core.documents import ParsedDocument
+from rag.core.documents import Notice, ParsedDocument, kind_of_name
 from rag.core.errors import DocumentError
 from rag.core.ocr.scans import PageWords
 from rag.stages.detect.clean import is_garbled
@@ -45,4 +45,12 @@ def parse_document(
             hint="Save it as .docx and upload that.",
             name=name,
         )
+    told_by_name = kind_of_name(name)
+    if told_by_name and told_by_name != kind:
+        other = Notice(
+            "By its name it is .{named}, by its content .{kind}: it is read as that.",
+            named=told_by_name,
+            kind=kind,
+        )
+        document = replace(document, warnings=(other, *document.warnings))
     return replace(document, kind=kind)

@@ -140,6 +140,54 @@ class XlsxParser(_BuiltinParser):
         self._told = {"with_hidden": options.with_hidden}
 
 
+@register("parser")
+class JsonParser(_BuiltinParser):
+    """JSON: records whole, values with their paths."""
+
+    name, label, kinds = "json", "JSON", ("json", "jsonl")
+    module, takes = "data.json_file", ("kind", "encoding")
+
+
+@register("parser")
+class YamlParser(_BuiltinParser):
+    """YAML: values with their paths and comments."""
+
+    name, label, kinds = "yaml", "YAML", ("yaml",)
+    module, takes = "data.yaml_file", ("encoding",)
+
+
+@register("parser")
+class XmlParser(_BuiltinParser):
+    """XML: elements and attributes with their paths."""
+
+    name, label, kinds = "xml", "XML", ("xml",)
+    module, takes = "data.xml_file", ("encoding",)
+
+
+@register("parser")
+class SectionsParser(_BuiltinParser):
+    """INI, TOML and properties: lines below the paths of their sections."""
+
+    name, label, kinds = "sections", "INI, TOML, properties", ("ini", "toml", "properties")
+    module, takes = "data.sections", ("kind", "encoding")
+
+
+@register("parser")
+class NotebookParser(_BuiltinParser):
+    """Jupyter notebooks: cells and what they print."""
+
+    name, label, kinds = "notebook", "Jupyter", ("ipynb",)
+    module, takes = "data.notebook", ("encoding",)
+
+
+@register("parser")
+class SubtitlesParser(_BuiltinParser):
+    """Subtitles: what is said, with times."""
+
+    name, label, kinds = "captions", "SubRip, WebVTT", ("srt", "vtt")
+    module, takes = "data.subtitles", ("kind", "encoding")
+
+
 _SHIPPED: tuple[type[_BuiltinParser], ...] = (
     PlainParser,
     PdfParser,
@@ -151,6 +199,12 @@ _SHIPPED: tuple[type[_BuiltinParser], ...] = (
     OfficeParser,
     CsvParser,
     XlsxParser,
+    JsonParser,
+    YamlParser,
+    XmlParser,
+    SectionsParser,
+    NotebookParser,
+    SubtitlesParser,
 )
 READERS: dict[str, _BuiltinParser] = {
     kind: parser(parser.Options()) for parser in _SHIPPED for kind in parser.kinds
