@@ -15,7 +15,8 @@ DATA_KINDS = (
     *("json", "jsonl", "yaml", "xml", "ipynb", "toml", "ini", "properties", "srt", "vtt"),
 )
 KINDS = (
-    *("pdf", "doc", "docx", "pptx", "xlsx", "html", "epub", "eml", "md", "csv", "txt"),
+    *("pdf", "doc", "docx", "rtf", "odt", "wps", "pptx", "ppt", "odp", "xlsx", "xls", "ods"),
+    *("ofd", "html", "epub", "eml", "msg", "md", "csv", "txt"),
     *DATA_KINDS,
     *IMAGE_KINDS,
 )
@@ -25,6 +26,10 @@ SUFFIXES: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys((".docm", ".dotx", ".dotm"), "docx"),
         **dict.fromkeys((".pptm", ".ppsx", ".potx"), "pptx"),
         **dict.fromkeys((".xlsm", ".xltx"), "xlsx"),
+        **dict.fromkeys((".xlt", ".et"), "xls"),
+        **dict.fromkeys((".pps", ".pot", ".dps"), "ppt"),
+        **dict.fromkeys((".ott", ".fodt"), "odt"),
+        **{".ots": "ods", ".otp": "odp"},
         **dict.fromkeys((".htm", ".xhtml"), "html"),
         **dict.fromkeys((".mht", ".mhtml"), "eml"),
         **dict.fromkeys((".cfg", ".conf"), "ini"),

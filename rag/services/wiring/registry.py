@@ -146,8 +146,10 @@ def _quoting(made: ChatModel) -> ChatModel:
 def parser(*, with_hidden: bool = False) -> Parser:
     """Return what reads files; ``with_hidden`` reads the hidden cells of spreadsheets too."""
     chosen = {key: _parser_plugin(key, name) for key, name in conf().parsers.items()}
-    if with_hidden and "xlsx" not in chosen:
-        chosen["xlsx"] = _parser_plugin("xlsx", "sheets") | {"options": {"with_hidden": True}}
+    if with_hidden:
+        for kind, name in (("xlsx", "sheets"), ("xls", "xls"), ("ods", "ods")):
+            plugin = _parser_plugin(kind, name) | {"options": {"with_hidden": True}}
+            chosen.setdefault(kind, plugin)
     return SandboxedParser(parsers=chosen)
 
 

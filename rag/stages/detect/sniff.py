@@ -23,12 +23,13 @@ _END = 0xFFFFFFFA
 # Streams below this size lie in another, smaller grid.
 _SMALLEST = 4096
 _OLD = {
-    "Workbook": ".xlsx",
-    "Book": ".xlsx",
-    "PowerPoint Document": ".pptx",
-    "__properties_version1.0": ".eml",
-    "VisioDocument": ".docx",
+    "Workbook": "xls",
+    "Book": "xls",
+    "PowerPoint Document": "ppt",
+    "__properties_version1.0": "msg",
+    "MatOST": "wps",
 }
+_ODF = {"text": "odt", "spreadsheet": "ods", "presentation": "odp"}
 # In the file information block: [MS-DOC] 2.5.2, fEncrypted; Word 6 has it in the same place.
 _FIB_FLAGS, _FIB_ENCRYPTED = 10, 0x0100
 MAX_MEMBERS = 5_000
@@ -83,7 +84,7 @@ _CONVERT = "Save it as {wanted} and upload that."
 
 
 def ole_kind(path: Path, name: str) -> str:
-    """Return doc; raise DocumentError for encrypted, damaged and all other OLE files."""
+    """Return doc, xls, ppt, msg or wps; raise DocumentError for all other OLE files."""
     try:
         streams = _streams(path.read_bytes())
     except (struct.error, ValueError, IndexError) as error:
@@ -96,10 +97,14 @@ def ole_kind(path: Path, name: str) -> str:
         if flags & _FIB_ENCRYPTED:
             raise password_protected_file(name)
         return "doc"
-    wanted = next((suffix for stream, suffix in _OLD.items() if stream in streams), "")
-    if not wanted:
+    if "EncryptedSummary" in streams:
+        raise password_protected_file(name)
+    if "VisioDocument" in streams:
+        raise _convert(name, ".docx")
+    kind = next((kind for stream, kind in _OLD.items() if stream in streams), "")
+    if not kind:
         raise damaged_file(name)
-    raise _convert(name, wanted)
+    return kind
 
 
 def read_ole_stream(data: bytes, name: str) -> bytes:
@@ -222,12 +227,26 @@ def _kind_of(bundle: zipfile.ZipFile, names: set[str], name: str) -> str:
         if declared == b"application/epub+zip":
             return "epub"
         if declared.startswith(b"application/vnd.oasis.opendocument"):
-            wanted = ".xlsx" if b"spreadsheet" in declared else ".docx"
-            wanted = ".pptx" if b"presentation" in declared else wanted
-            raise DocumentError(
-                "“{name}” is an OpenDocument file.", hint=_CONVERT, name=name, wanted=wanted
-            )
+            return _odf_kind(bundle, declared.decode("ascii", "replace"), name)
+    if "OFD.xml" in names:
+        return "ofd"
     raise refused_zip(names, name)
+
+
+def _odf_kind(bundle: zipfile.ZipFile, declared: str, name: str) -> str:
+    """Return odt, ods or odp; raise DocumentError for drawings and for what is encrypted."""
+    if "META-INF/manifest.xml" in bundle.NameToInfo:
+        with bundle.open("META-INF/manifest.xml") as part:
+            if b"encryption-data" in part.read(MAX_TYPES):
+                raise password_protected_file(name)
+    family = declared.rpartition(".")[2].partition("-")[0]
+    if family not in _ODF or "content.xml" not in bundle.NameToInfo:
+        raise DocumentError(
+            "“{name}” is an OpenDocument file of a kind that is not read here.",
+            hint="Save it as PDF and upload that.",
+            name=name,
+        )
+    return _ODF[family]
 
 
 def _inspect(bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str, name: str) -> None:
@@ -315,6 +334,8 @@ def sniff_kind(path: Path, name: str) -> str:
         return ole_kind(path, name)
     if head.startswith(_OLD_WORD):
         return "doc"
+    if head.lstrip(_BLANK).startswith(b"{\\rtf"):
+        return "rtf"
     if image := image_kind(head):
         return image
     _refuse_known(head, name)
@@ -336,8 +357,6 @@ def _refuse_known(head: bytes, name: str) -> None:
             hint="Upload the real file.",
             name=name,
         )
-    if head.lstrip(_BLANK).startswith(b"{\\rtf"):
-        raise DocumentError("“{name}” is RTF.", hint=_CONVERT, name=name, wanted=".docx")
     if head[4:12] in (b"ftypheic", b"ftypavif"):
         raise DocumentError("“{name}” is an image.", hint=_CONVERT, name=name, wanted=".png")
     if head.startswith(_ARCHIVES) or head[257:262] == b"ustar":
@@ -352,8 +371,11 @@ def _refuse_known(head: bytes, name: str) -> None:
 
 def _text_kind(head: bytes, name: str) -> str:
     suffix, named = PurePath(name).suffix.lower(), kind_of_name(name)
-    is_wide = head[:2] in (b"\xff\xfe", b"\xfe\xff")
-    plain = (head[2:].replace(b"\0", b"") if is_wide else head).removeprefix(b"\xef\xbb\xbf")
+    is_marked = head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    is_wide = is_marked or b"\0" in (head[:1], head[1:2])
+    plain = (head[2 * is_marked :].replace(b"\0", b"") if is_wide else head).removeprefix(
+        b"\xef\xbb\xbf"
+    )
     if _HTML.match(plain):
         return "html"
     header, blank, _ = plain.replace(b"\r\n", b"\n").partition(b"\n\n")

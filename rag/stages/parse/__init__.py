@@ -12,7 +12,8 @@ from rag.core.errors import DocumentError
 from rag.core.ocr.scans import PageWords
 from rag.stages.detect.clean import is_garbled
 from rag.stages.detect.sniff import sniff_kind
-from rag.stages.parse.builtin import NOTHING_RECOGNIZED, READERS
+from rag.stages.parse.builtin import READERS
+from rag.stages.parse.builtin_parser import NOTHING_RECOGNIZED
 
 
 def parse_document(

@@ -1,60 +1,18 @@
-"""Built-in parsers, registered by the kinds they read; each loads its library at its first file."""
+"""Built-in parsers, registered by the kinds they read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
-from rag.core.documents import IMAGE_KINDS, ParsedDocument
-from rag.core.ocr.scans import PageWords
+from rag.core.documents import IMAGE_KINDS
 from rag.core.plugins import register
-
-NOTHING_RECOGNIZED: Mapping[int, PageWords] = MappingProxyType({})
-
-
-class _BuiltinParser:
-    """``parse_NAME`` of the module NAME, which ``module`` names from this folder on."""
-
-    kinds: tuple[str, ...]
-    module: str
-    # What it is told beside path and name: kind, encoding, recognized.
-    takes: tuple[str, ...] = ()
-
-    @dataclass(frozen=True)
-    class Options:
-        pass
-
-    def __init__(self, options: Any) -> None:
-        self._told: dict[str, Any] = {}
-
-    def parse(
-        self,
-        path: Path,
-        *,
-        name: str,
-        kind: str,
-        encoding: str,
-        recognized: Mapping[int, PageWords] = NOTHING_RECOGNIZED,
-    ) -> ParsedDocument:
-        """Return the document; raise DocumentError saying what is wrong with it.
-
-        ``recognized`` are the words of pages that OCR has read, by their number.
-        """
-        # Each brings a heavy library; a child process reads one file and needs one of them.
-        reader = import_module(f"rag.stages.parse.{self.module}")
-        told: dict[str, Any] = {"kind": kind, "encoding": encoding, "recognized": recognized}
-        parse = getattr(reader, f"parse_{self.module.rpartition('.')[2]}")
-        told = {**{one: told[one] for one in self.takes}, **self._told}
-        found: ParsedDocument = parse(path, name, **told)
-        return found
+from rag.stages.parse.builtin_parser import BuiltinParser
+from rag.stages.parse.data import parsers as data
+from rag.stages.parse.office import parsers as office
 
 
 @register("parser")
-class PlainParser(_BuiltinParser):
+class PlainParser(BuiltinParser):
     """Text and Markdown in any encoding."""
 
     name, label, kinds = "plain", "Text, Markdown", ("txt", "md")
@@ -62,7 +20,7 @@ class PlainParser(_BuiltinParser):
 
 
 @register("parser")
-class PdfParser(_BuiltinParser):
+class PdfParser(BuiltinParser):
     """PDF: text, pages, tables and headings, those of scans by OCR."""
 
     name, label, kinds = "pdfium", "PDF", ("pdf",)
@@ -70,7 +28,7 @@ class PdfParser(_BuiltinParser):
 
 
 @register("parser")
-class PictureParser(_BuiltinParser):
+class PictureParser(BuiltinParser):
     """Images, by OCR."""
 
     name, label, kinds = "picture", "Images", IMAGE_KINDS
@@ -78,7 +36,7 @@ class PictureParser(_BuiltinParser):
 
 
 @register("parser")
-class HtmlParser(_BuiltinParser):
+class HtmlParser(BuiltinParser):
     """Web pages, as a browser would show them."""
 
     name, label, kinds = "html", "HTML", ("html",)
@@ -86,7 +44,7 @@ class HtmlParser(_BuiltinParser):
 
 
 @register("parser")
-class MailParser(_BuiltinParser):
+class MailParser(BuiltinParser):
     """E-mails: headers, text and their attachments' names."""
 
     name, label, kinds = "mail", "E-mail", ("eml",)
@@ -94,29 +52,14 @@ class MailParser(_BuiltinParser):
 
 
 @register("parser")
-class EpubParser(_BuiltinParser):
+class EpubParser(BuiltinParser):
     """Books, their chapters in order."""
 
     name, label, kinds, module = "epub", "EPUB", ("epub",), "web.epub"
 
 
 @register("parser")
-class DocParser(_BuiltinParser):
-    """Word before 2007."""
-
-    name, label, kinds, module = "doc", "Word 97", ("doc",), "office.doc"
-
-
-@register("parser")
-class OfficeParser(_BuiltinParser):
-    """Word and PowerPoint: text with numbers, and slides."""
-
-    name, label, kinds = "office", "Word, PowerPoint", ("docx", "pptx")
-    module, takes = "office.office", ("kind",)
-
-
-@register("parser")
-class CsvParser(_BuiltinParser):
+class CsvParser(BuiltinParser):
     """CSV with any delimiter, in any encoding."""
 
     name, label, kinds = "csv", "CSV", ("csv",)
@@ -124,7 +67,7 @@ class CsvParser(_BuiltinParser):
 
 
 @register("parser")
-class XlsxParser(_BuiltinParser):
+class XlsxParser(BuiltinParser):
     """Excel: sheets, with values as Excel shows them."""
 
     name, label, kinds, module = "sheets", "Excel", ("xlsx",), "spreadsheet.xlsx"
@@ -141,71 +84,58 @@ class XlsxParser(_BuiltinParser):
 
 
 @register("parser")
-class JsonParser(_BuiltinParser):
-    """JSON: records whole, values with their paths."""
+class XlsParser(XlsxParser):
+    """Excel before 2007."""
 
-    name, label, kinds = "json", "JSON", ("json", "jsonl")
-    module, takes = "data.json_file", ("kind", "encoding")
-
-
-@register("parser")
-class YamlParser(_BuiltinParser):
-    """YAML: values with their paths and comments."""
-
-    name, label, kinds = "yaml", "YAML", ("yaml",)
-    module, takes = "data.yaml_file", ("encoding",)
+    name, label, kinds, module = "xls", "Excel 97", ("xls",), "spreadsheet.xls"
 
 
 @register("parser")
-class XmlParser(_BuiltinParser):
-    """XML: elements and attributes with their paths."""
+class OdsParser(XlsxParser):
+    """OpenDocument spreadsheets."""
 
-    name, label, kinds = "xml", "XML", ("xml",)
-    module, takes = "data.xml_file", ("encoding",)
-
-
-@register("parser")
-class SectionsParser(_BuiltinParser):
-    """INI, TOML and properties: lines below the paths of their sections."""
-
-    name, label, kinds = "sections", "INI, TOML, properties", ("ini", "toml", "properties")
-    module, takes = "data.sections", ("kind", "encoding")
+    name, label, kinds, module = "ods", "OpenDocument spreadsheets", ("ods",), "spreadsheet.ods"
 
 
 @register("parser")
-class NotebookParser(_BuiltinParser):
-    """Jupyter notebooks: cells and what they print."""
+class MsgParser(BuiltinParser):
+    """Outlook messages."""
 
-    name, label, kinds = "notebook", "Jupyter", ("ipynb",)
-    module, takes = "data.notebook", ("encoding",)
+    name, label, kinds, module = "msg", "Outlook", ("msg",), "mail.msg"
 
 
 @register("parser")
-class SubtitlesParser(_BuiltinParser):
-    """Subtitles: what is said, with times."""
+class OfdParser(BuiltinParser):
+    """OFD, the fixed layout of Chinese invoices and official documents."""
 
-    name, label, kinds = "captions", "SubRip, WebVTT", ("srt", "vtt")
-    module, takes = "data.subtitles", ("kind", "encoding")
+    name, label, kinds, module = "ofd", "OFD", ("ofd",), "ofd"
 
 
-_SHIPPED: tuple[type[_BuiltinParser], ...] = (
+_SHIPPED: tuple[type[BuiltinParser], ...] = (
     PlainParser,
     PdfParser,
     PictureParser,
     HtmlParser,
     MailParser,
     EpubParser,
-    DocParser,
-    OfficeParser,
     CsvParser,
     XlsxParser,
-    JsonParser,
-    YamlParser,
-    XmlParser,
-    SectionsParser,
-    NotebookParser,
-    SubtitlesParser,
+    XlsParser,
+    OdsParser,
+    MsgParser,
+    OfdParser,
+    office.DocParser,
+    office.OfficeParser,
+    office.OpenDocumentParser,
+    office.PptParser,
+    office.RichTextParser,
+    data.JsonParser,
+    data.YamlParser,
+    data.XmlParser,
+    data.SectionsParser,
+    data.NotebookParser,
+    data.SubtitlesParser,
 )
-READERS: dict[str, _BuiltinParser] = {
+READERS: dict[str, BuiltinParser] = {
     kind: parser(parser.Options()) for parser in _SHIPPED for kind in parser.kinds
 }

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 # The cells of a wide one; more are a page's layout or an attack.
 MAX_SPAN = 50
 _SPACE = re.compile(r"[ \t\r\n\f]+")
+# What makes a row of cells other than a line of them: white space at their ends, or more than one.
+_UNEVEN = re.compile(r"[\t\r\n\f]|  | \||\| |^ | $")
 
 
 class TableGrid:
@@ -92,6 +94,15 @@ class TableGrid:
         return above[column] if column < len(above) else ""
 
 
+def _cell(text: str) -> str:
+    return _SPACE.sub(" ", text).strip().replace("|", "\\|")
+
+
 def table_row(cells: Iterable[str]) -> str:
-    """Return one line for a row; line ends within cells become spaces."""
-    return "| " + " | ".join(_SPACE.sub(" ", cell).strip() for cell in cells) + " |"
+    """Return one line for a row; line ends within cells become spaces, bars are escaped."""
+    row = list(cells)
+    line = "|".join(row)
+    # Nearly all rows are written as they are.
+    if line.count("|") >= len(row) or _UNEVEN.search(line):
+        return f"| {' | '.join(map(_cell, row))} |"
+    return f"| {line.replace('|', ' | ')} |"

@@ -98,6 +98,8 @@ _CONTEXT: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]]
         re.compile(rf"[{_DIGITS}](?=\s)\s+(?=\d)"),
         lambda match: match[0][0] + _run(match[0][1:], _GAP),
     ),
+    # A bar within a cell of a table is written with a sign before it.
+    (("\\|",), re.compile(r"\\\|"), lambda match: f"{_DROP}|"),
     (("*",), re.compile(r"\*(?!(?<=\d.)\s*\d)"), lambda match: _DROP),
     # Emphasis stands in pairs around words; within a name an underscore belongs to it.
     (

@@ -113,7 +113,7 @@ def _rows(text: str) -> Iterator[TableRow]:
         line = match[0].strip()
         if len(line) > 2 and line[0] == line[-1] == "|":
             start = match.start() + match[0].index("|")
-            cells = tuple(cell.strip() for cell in _BAR.split(line[1:-1]))
+            cells = tuple(cell.strip().replace("\\|", "|") for cell in _BAR.split(line[1:-1]))
             yield TableRow(start, start + len(line), cells)
 
 

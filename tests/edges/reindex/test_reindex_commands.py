@@ -212,7 +212,7 @@ def test_every_parser_is_known_by_its_present_name() -> None:
     import re  # for this one look at the sources
 
     folder = Path(models.__file__).parents[1] / "stages" / "parse"
-    said = " ".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    said = " ".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
     assert set(re.findall(r'"([a-z0-9]+/\d+)"', said)) == PARSERS
 
 

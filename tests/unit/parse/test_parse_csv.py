@@ -15,6 +15,9 @@ from rag.core.documents import Block, ChunkRule, ParsedDocument
 from rag.providers.e5.tokenizer import E5Tokenizer
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.parse import parse_document
+from rag.stages.parse.spreadsheet import delimited
+from rag.stages.text.normalize import normalize_quote
+from rag.stages.text.tables import read_tables
 
 
 def parsed(folder: Path, data: str | bytes, name: str = "a.csv") -> ParsedDocument:
@@ -125,3 +128,33 @@ def test_what_a_program_writes_is_read_as_it_was_meant(
     writer.writerows([("one", "two", "three"), *records])
     wanted = [[" ".join(cell.split()) for cell in record] for record in records]
     assert rows(parsed(tmp_path, out.getvalue()))[1:] == [row for row in wanted if any(row)]
+
+
+@pytest.mark.parametrize("tail", ["", "\n", "\n,,\n\n"])
+@pytest.mark.parametrize("odd", ["x", " x", "x ", "a|b", '"a,b"', "a  b", "", "a\tb", "a\\"])
+def test_plain_records_are_written_at_once_as_they_are_cell_by_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str, tail: str
+) -> None:
+    lines = [
+        "Report of parts",
+        "no,name,note",
+        *(f"{n},part {n}," for n in range(300)),
+        f"1,{odd},z",
+    ]
+    path = tmp_path / "upload"
+    path.write_text("\n".join(lines) + tail)
+    at_once = parse_document(path, "a.csv")
+    monkeypatch.setattr(delimited, "_plain_table", lambda *told: "")
+    assert parse_document(path, "a.csv") == at_once
+    assert at_once.text.endswith(" | z |")
+    assert at_once.blocks[0].kind == "paragraph"
+
+
+def test_a_bar_within_a_cell_is_no_border(tmp_path: Path) -> None:
+    path = tmp_path / "upload"
+    path.write_text("part,size\nBolt | nut,5\nC:\\,6\n")
+    text = parse_document(path, "a.csv").text
+    assert text == "| part | size |\n| Bolt \\| nut | 5 |\n| C:\\ | 6 |"
+    (table,) = read_tables(text)
+    assert [row.cells for row in table.rows] == [("Bolt | nut", "5"), ("C:\\", "6")]
+    assert normalize_quote("Bolt | nut").text in normalize_quote(text).text

@@ -55,7 +55,7 @@ def test_a_page_gives_all_that_it_shows_in_order() -> None:
         ("code", 0, "def f():\n    return 1"),
         ("paragraph", 0, "quoted"),
         ("paragraph", 0, "Prices"),
-        ("table", 0, "| part | price |\n| HX 1 | a|b |"),
+        ("table", 0, "| part | price |\n| HX 1 | a\\|b |"),
         ("paragraph", 0, "in a div"),
         ("paragraph", 0, "deeper"),
         ("paragraph", 0, "tail"),

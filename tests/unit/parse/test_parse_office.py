@@ -14,7 +14,7 @@ from rag.core.documents import ParsedDocument
 from rag.core.errors import DocumentError
 from rag.providers.sandbox.parser import SandboxedParser
 from rag.stages.parse.canonical import CanonicalText
-from rag.stages.parse.office import doc, office
+from rag.stages.parse.office import doc, libreoffice, office
 from rag.stages.parse.office.office import OfficeContent, XbergNode, add_nodes
 from rag.stages.parse.word.docx_preprocess import PAGE_MARK
 from tests import hostile_files
@@ -65,7 +65,7 @@ def test_ordered_items_count_by_depth_and_start_again() -> None:
 
 def test_a_table_is_one_line_a_row() -> None:
     table = XbergNode("table", rows=(("a\nb", " c "), ("", "d|e")))
-    assert text_of([table]) == "| a b | c |\n|  | d|e |"
+    assert text_of([table]) == "| a b | c |\n|  | d\\|e |"
 
 
 def test_headers_and_footers_come_once_at_the_end() -> None:
@@ -255,7 +255,7 @@ def test_libreoffice_fails_with_success_and_that_is_damage(old_word) -> None:
 
 
 def test_libreoffice_that_hangs_is_ended(old_word, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doc, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(libreoffice, "TIMEOUT_S", 0.3)
     with pytest.raises(DocumentError, match="Reading “a.doc” took longer than 0.3 seconds"):
         old_word([], "exec /bin/sleep 60")
 

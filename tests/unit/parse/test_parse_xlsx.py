@@ -14,7 +14,7 @@ from rag.providers.sandbox.parser import SandboxedParser
 from rag.stages.chunking.chunk import chunk_document
 from rag.stages.parse import parse_document
 from rag.stages.parse.column_bands import column_bands
-from rag.stages.parse.spreadsheet import xlsx
+from rag.stages.parse.spreadsheet import sheets_text
 from rag.stages.parse.spreadsheet.xlsx import parse_xlsx
 from tests import hostile_files
 from tests.workbooks import (
@@ -281,7 +281,7 @@ def test_merges_over_everything_are_bounded(tmp_path: Path) -> None:
 
 
 def test_more_cells_than_can_be_held_are_told(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(xlsx, "MAX_CELLS", 5)
+    monkeypatch.setattr(sheets_text, "MAX_CELLS", 5)
     rows = [["a", "b"], ["1", "2"], ["3", "4"]]
     document = parsed(tmp_path, SheetSpec("S", rows))
     assert document.text == "S\n\n| a | b |\n| 1 | 2 |"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import email
 import email.policy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from email.message import EmailMessage
 from itertools import chain
@@ -21,6 +21,7 @@ from rag.stages.parse.web.html import add_html, decode_html
 
 HEADERS = ("Subject", "From", "To", "Cc", "Date")
 MAX_DEPTH = 20
+UNREAD_ATTACHMENTS = Notice("Attachments are not read; upload them as files of their own.")
 _LABEL = re.compile(r"=\?(gb2312|gbk|big5|iso-8859-1)\?(?=[bq]\?)", re.I)
 
 
@@ -40,7 +41,7 @@ def parse_mail(path: Path, name: str, encoding: str = "") -> ParsedDocument:
     """Return the message; attachments are named, not read. Raises DocumentError when damaged."""
     canonical = CanonicalText()
     try:
-        message = _message(path.read_bytes())
+        message = _message(_as_bytes(path.read_bytes(), name))
         attached: list[str] = []
         _add_message(canonical, message, name, encoding, attached)
         subject = _header(message, "Subject")
@@ -48,11 +49,21 @@ def parse_mail(path: Path, name: str, encoding: str = "") -> ParsedDocument:
         # The standard library's reader stumbles over malformed headers in all of these ways.
         raise damaged_file(name) from error
     if attached:
-        canonical.add("list", "\n".join(["Attachments:", *(f"- {title}" for title in attached)]))
-        canonical.warnings.append(
-            Notice("Attachments are not read; upload them as files of their own.")
-        )
+        canonical.add("list", attachment_list(attached))
+        canonical.warnings.append(UNREAD_ATTACHMENTS)
     return canonical.finish("eml", "mail/3", title=subject)
+
+
+def attachment_list(titles: Sequence[str]) -> str:
+    """Return the names of attachments as the end of a message."""
+    return "\n".join(["Attachments:", *(f"- {title}" for title in titles)])
+
+
+def _as_bytes(data: bytes, name: str) -> bytes:
+    """Return a message as its standard wants it: one that was saved in UTF-16 is not."""
+    if b"\0" not in data[:4]:
+        return data
+    return decode_text(data, name)[0].removeprefix("\ufeff").encode("utf-8", "surrogateescape")
 
 
 def _message(data: bytes) -> EmailMessage:
@@ -91,6 +102,8 @@ def _shown_parts(part: EmailMessage, depth: int) -> Iterator[EmailMessage]:
         yield part
         return
     children = [child for child in part.iter_parts() if isinstance(child, EmailMessage)]
+    if part.get_content_type() == "multipart/related":
+        children = [child for child in children if not _is_resource(child)]
     if part.get_content_type() == "multipart/alternative":
         leaves = [list(_shown_parts(child, depth + 1)) for child in children]
         yield from next(filter(None, (list(filter(_is_text, own)) for own in leaves)), [])
@@ -98,6 +111,13 @@ def _shown_parts(part: EmailMessage, depth: int) -> Iterator[EmailMessage]:
         return
     for child in children:
         yield from _shown_parts(child, depth + 1)
+
+
+def _is_resource(part: EmailMessage) -> bool:
+    """Return whether a part belongs to the looks of a page: a style, or an image without a name."""
+    is_named = part.get("Content-Location") or part.get("Content-ID")
+    is_shown = part.is_multipart() or part.get_content_type() in ("text/plain", "text/html")
+    return bool(is_named) and not is_shown and not part.get_filename()
 
 
 def _is_text(part: EmailMessage) -> bool:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.stages.detect.clean import is_garbled
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.headings import numbered_headings
+from rag.stages.parse.office.libreoffice import CONVERTED, converted, find_libreoffice
 from rag.stages.parse.office.office import PARSER, XbergNode, add_nodes, parse_office, read_office
 from rag.stages.parse.word.revisions import has_deletions
 
-TIMEOUT_S = 60
 # xberg ends a row of a table with one tab more; an empty cell looks the same and costs a line end.
 _ROW = re.compile(r"\t\t(?!\t)")
 _NOT_LEFT_OUT = Notice(
@@ -28,7 +25,7 @@ _NOT_LEFT_OUT = Notice(
 
 def parse_doc(path: Path, name: str) -> ParsedDocument:
     """Return the document; raise DocumentError when neither way reads it."""
-    office = shutil.which("soffice") or shutil.which("libreoffice")
+    office = find_libreoffice()
     is_revised = has_deletions(path.read_bytes())
     reason = None
     # xberg takes what was deleted under change tracking for text.
@@ -69,36 +66,9 @@ def _as_text(node: XbergNode) -> XbergNode:
 
 
 def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:
-    with TemporaryDirectory() as folder:
-        source = Path(folder) / "source.doc"
-        shutil.copyfile(path, source)
-        command = [
-            office,
-            f"-env:UserInstallation=file://{folder}/profile",
-            "--headless",
-            "--norestore",
-            "--convert-to",
-            "docx",
-            "--outdir",
-            folder,
-            str(source),
-        ]
-        # It stays in this process's group, which whoever started it kills as a whole.
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            process.wait(TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            process.kill()
-            raise DocumentError(
-                "Reading “{name}” took longer than {s} seconds.",
-                hint="Split it, or save it anew in a simpler form.",
-                name=name,
-                s=TIMEOUT_S,
-            ) from error
-        converted = Path(folder) / "source.docx"
-        # It returns 0 on failure too: only the file tells.
-        if not converted.exists():
+    with converted(office, path, name, suffix=".doc", wanted="docx") as made:
+        if made is None:
             raise DocumentError(
                 "“{name}” is damaged.", hint="Open it, save it as .docx and upload that.", name=name
             )
-        return replace(parse_office(converted, name, "docx"), kind="doc", parser="libreoffice/4")
+        return replace(parse_office(made, name, "docx"), kind="doc", parser=CONVERTED)

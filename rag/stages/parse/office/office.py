@@ -66,7 +66,7 @@ class OfficeContent:
 
 
 def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
-    """Return the content of a docx, pptx or doc; raise DocumentError when it is damaged.
+    """Return the content of an office file; raise DocumentError when it is damaged.
 
     xberg is given bytes only: it would fetch addresses. Its tree is read, not its Markdown, which
     escapes and marks up the text, so that quotes would not match what people see.
@@ -100,7 +100,7 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
     if result is None or result.document is None:
         raise inconsistent_file(name)
     return OfficeContent(
-        tuple(_nodes(result.document.nodes)),
+        tuple(_nodes(result.document.nodes, has_slides=kind == "ppt")),
         result.metadata.title or "",
         tuple(
             Notice("Reading it gave the remark: {remark}", remark=warning.message)
@@ -109,18 +109,25 @@ def read_office(data: bytes, kind: str, name: str) -> OfficeContent:
     )
 
 
-def _nodes(raw: Any) -> Iterator[XbergNode]:
+def _nodes(raw: Any, *, has_slides: bool) -> Iterator[XbergNode]:
+    """Yield the blocks; a slide of its own begins with its title where pages are not told."""
     lists: dict[int, tuple[int, bool]] = {}
+    slide = None
     for index, item in enumerate(raw):
         content = json.loads(str(item.content))
         kind = content["node_type"]
         attributes = item.attributes or {}
         common = {
-            "page": item.page,
+            "page": item.page or slide,
             "layer": str(item.content_layer),
             "style": attributes.get("style_name", ""),
         }
-        if kind == "list":
+        if kind == "slide" and has_slides:
+            slide = int(content["number"])
+            yield XbergNode("heading", content.get("title") or "", 2, page=slide)
+        elif kind == "metadata_block":
+            yield XbergNode("paragraph", _headers(content["entries"]), **common)
+        elif kind == "list":
             depth = lists[item.parent][0] + 1 if item.parent in lists else 0
             lists[index] = (depth, bool(content.get("ordered")))
         elif kind == "list_item":
@@ -132,6 +139,10 @@ def _nodes(raw: Any) -> Iterator[XbergNode]:
             yield XbergNode("table", rows=_rows(content["grid"]), **common)
         elif text := content.get("text") or content.get("description"):
             yield XbergNode("code" if kind == "code" else "paragraph", text, **common)
+
+
+def _headers(entries: Sequence[dict[str, str]]) -> str:
+    return "\n".join(f"{one['key']}: {one['value']}" for one in entries)
 
 
 def _rows(grid: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -278,17 +289,25 @@ def _pages_at_marks(nodes: Sequence[XbergNode]) -> list[list[XbergNode]]:
 def _pptx(path: Path, name: str) -> ParsedDocument:
     with _damage_told(name):
         edited = preprocess_pptx(path)
-    content = read_office(edited.data, "pptx", name)
+    return _slides("pptx", read_office(edited.data, "pptx", name), edited.remarks)
+
+
+def slides_document(path: Path, name: str) -> ParsedDocument:
+    """Return the slides of a PowerPoint file of before 2007; raise DocumentError if damaged."""
+    return _slides("ppt", read_office(path.read_bytes(), "ppt", name), ())
+
+
+def _slides(kind: str, content: OfficeContent, remarks: Sequence[Sequence[str]]) -> ParsedDocument:
     canonical = _begin(content)
     slides: dict[int, list[XbergNode]] = defaultdict(list)
     for node in content.nodes:
         slides[node.page or 1].append(node)
-    for number in range(1, max(len(edited.remarks), *slides, 0) + 1):
+    for number in range(1, max(len(remarks), *slides, 0) + 1):
         canonical.start_page(_first_heading(slides[number]))
         add_nodes(canonical, slides[number], number_lists=True)
-        for remark in islice(edited.remarks, number - 1, number):
+        for remark in islice(remarks, number - 1, number):
             canonical.add("paragraph", "\n".join(remark))
-    return canonical.finish("pptx", PARSER, title=content.title)
+    return canonical.finish(kind, PARSER, title=content.title)
 
 
 @contextmanager

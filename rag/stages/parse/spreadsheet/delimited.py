@@ -34,19 +34,24 @@ def parse_delimited(path: Path, name: str, encoding: str = "") -> ParsedDocument
     del raw
     lost = text.count("\ufffd")
     warnings = [Notice("Damaged characters: {n}, shown as \ufffd.", n=lost)] if lost else []
-    records = _records(text)
+    declared = _DECLARED.match(text)
+    text = text[declared.end() if declared else 0 :]
+    delimiter = declared[1] if declared else _delimiter(text[:_SAMPLE_CHARS])
+    records = _records(text, delimiter)
     first = list(islice(records, _SAMPLE_LINES))
     n_titles = n_title_lines(first)
     titles = "\n".join(" ".join(filter(None, row)) for row in first[:n_titles])
     parts = [("paragraph", titles)] if titles else []
-    parts += [("table", part) for part in _tables(first[n_titles:], records)]
+    plain = _plain_table(text, delimiter, first[n_titles:])
+    tables = [plain] if plain else _tables(first[n_titles:], records)
+    parts += [("table", part) for part in tables]
     blocks: list[Block] = []
     start = 0
     for kind, part in parts:
         blocks.append(Block(kind, start, start + len(part)))
         start += len(part) + 2
     body = "\n\n".join(part for _, part in parts)
-    return ParsedDocument("csv", body, "csv/1", (), tuple(blocks), found, "", tuple(warnings))
+    return ParsedDocument("csv", body, "csv/2", (), tuple(blocks), found, "", tuple(warnings))
 
 
 def _tables(first: Sequence[list[str]], rest: Iterator[list[str]]) -> Iterator[str]:
@@ -62,13 +67,28 @@ def _tables(first: Sequence[list[str]], rest: Iterator[list[str]]) -> Iterator[s
     yield from map("\n".join, texts)
 
 
-def _records(text: str) -> Iterator[list[str]]:
+def _plain_table(text: str, delimiter: str, first: Sequence[list[str]]) -> str:
+    """Return a table whose lines are its rows as they stand, empty for any other.
+
+    Most are: a hundred thousand rows are written at once, five times as fast as cell by cell.
+    """
+    if len(first) < _SAMPLE_LINES or len(column_bands(first, 1)) > 1 or '"' in text:
+        return ""
+    begin = text.find("\n".join(map(delimiter.join, first)))
+    sign = re.escape(delimiter)
+    uneven = (
+        rf"[|\f\r{'' if delimiter == chr(9) else chr(9)}]|  | {sign}|{sign} | \n|\n |\n{sign}*\n"
+    )
+    body = text[begin:].rstrip("\n")
+    if begin < 0 or re.search(uneven, body) or body[-1:] in (" ", delimiter):
+        return ""
+    return "| " + body.replace(delimiter, " | ").replace("\n", " |\n| ") + " |"
+
+
+def _records(text: str, delimiter: str) -> Iterator[list[str]]:
     """Yield the records that hold anything, their cells without white space around them."""
-    declared = _DECLARED.match(text)
-    start = declared.end() if declared else 0
     csv.field_size_limit(_MAX_CELL)
-    delimiter = declared[1] if declared else _delimiter(text[start : start + _SAMPLE_CHARS])
-    lines = [match[0] for match in _LINE.finditer(text, start)]
+    lines = [match[0] for match in _LINE.finditer(text)]
     for record in _read(lines, delimiter):
         cells = [cell.strip() for cell in record]
         if any(cells):

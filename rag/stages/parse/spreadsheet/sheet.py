@@ -212,6 +212,16 @@ def _column(letters: str) -> int:
     return number - 1
 
 
+def cell_place(row: int, column: int) -> str:
+    """Return a place as it is written, such as B2; rows count from 1, columns from 0."""
+    letters = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        letters = chr(65 + rest) + letters
+    return f"{letters}{row}"
+
+
 def _columns(item: ElementTree.Element) -> set[int]:
     first, last = (int(item.get(name, "0")) for name in ("min", "max"))
     return set(range(max(0, first - 1), min(last, _N_COLUMNS)))

@@ -1,0 +1,1 @@
+"""OpenDocument ([OASIS ODF 1.3]): texts and slides, and what spreadsheets share with them."""
