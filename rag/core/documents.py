@@ -11,6 +11,8 @@ from typing import Any, Self
 from rag.core.errors import InvalidInputError
 
 IMAGE_KINDS = ("png", "jpg", "tiff", "webp", "gif", "bmp")
+# Texts with pictures in them.
+PICTURED_KINDS = ("docx", "pptx")
 DATA_KINDS = (
     *("json", "jsonl", "yaml", "xml", "ipynb", "toml", "ini", "properties", "srt", "vtt"),
 )

@@ -28,6 +28,10 @@ class PageRecognizer(Protocol):
         """Return whether it can be used on this machine."""
         ...
 
+    def count_pages(self, path: Path, name: str) -> int:
+        """Return how many pages it would recognize; raise DocumentError as ``recognize`` does."""
+        ...
+
     def recognize(
         self,
         path: Path,

@@ -33,7 +33,8 @@ def main(folder: Path) -> int:
     try:
         source = pictures_of(Path(job["path"]), job["name"], job["max_pages"])
         write_facts(folder, {"n_pages": len(source.numbers)})
-        _recognize_all(folder, source, frozenset(job["known"]), job["threads"])
+        if not job["counts_only"]:
+            _recognize_all(folder, source, frozenset(job["known"]), job["threads"])
     except DocumentError as error:
         write_facts(folder, {"error": error.as_dict()})
     except MemoryError:
@@ -54,7 +55,7 @@ def _recognize_all(
             try:
                 picture = source.load(number)
             except DocumentError:
-                if len(source.numbers) == 1:
+                if len(source.numbers) == 1 and not source.is_part:
                     raise
                 _write(folder, PageWords(number, 0, 0, has_failed=True))
                 continue

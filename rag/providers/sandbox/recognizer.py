@@ -39,6 +39,15 @@ class SandboxedRecognizer:
         """Return whether the engine's package is there; nothing of it is loaded."""
         return find_spec("rapidocr") is not None
 
+    def count_pages(self, path: Path, name: str) -> int:
+        """Return how many pages it would recognize; nothing is loaded to read them.
+
+        Raises DocumentError for a file that cannot be opened.
+        """
+        run = _Run(self, path, name, set(), lambda page, n_pages: None)
+        run.is_over(1, counts_only=True)
+        return run.n_pages
+
     def recognize(self, path: Path, name: str, *, known: Collection[int], on_page: OnPage) -> None:
         """Call ``on_page`` with each page that is not ``known``, and how many there are in all.
 
@@ -59,10 +68,10 @@ class _Run:
     ) -> None:
         self._of, self._path, self._name = of, path, name
         self._known, self._on_page = known, on_page
-        self._n_pages = 0
+        self.n_pages = 0
         self._deaths: Counter[int] = Counter()
 
-    def is_over(self, threads: int) -> bool:
+    def is_over(self, threads: int, *, counts_only: bool = False) -> bool:
         """Run one child and take its pages; return whether there is nothing left to do."""
         with child_folder() as folder:
             job = {
@@ -70,6 +79,7 @@ class _Run:
                 "name": self._name,
                 "known": sorted(self._known),
                 "threads": threads,
+                "counts_only": counts_only,
                 "cpu_s": self._of.cpu_s,
                 "memory_bytes": self._of.memory_bytes,
                 "max_pages": self._of.max_pages,
@@ -98,7 +108,7 @@ class _Run:
 
     def _take(self, folder: Path) -> bool:
         """Hand on the pages that are new; return whether there are any."""
-        if not self._n_pages:
+        if not self.n_pages:
             self._read_facts(folder)
         found = sorted(folder.glob("page-*"), key=lambda one: int(one.name.removeprefix("page-")))
         for one in found:
@@ -109,11 +119,11 @@ class _Run:
 
     def _done(self, page: PageWords) -> None:
         self._known.add(page.number)
-        self._on_page(page, self._n_pages)
+        self._on_page(page, self.n_pages)
 
     def _read_facts(self, folder: Path) -> None:
         if (folder / "facts").exists():
             facts = json.loads((folder / "facts").read_text(encoding="utf-8"))
             if "error" in facts:
                 raise DocumentError.from_dict(facts["error"])
-            self._n_pages = facts["n_pages"]
+            self.n_pages = facts["n_pages"]

@@ -16,10 +16,11 @@ from rag import models
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.documents import Block, Chunk, ChunkRule, Page, ParsedDocument
-from rag.core.errors import InvalidInputError, NotFoundError, RAGError
+from rag.core.errors import DocumentError, InvalidInputError, NotFoundError, RAGError
 from rag.providers.postgres.db.connections import release_db
 from rag.services.files import UploadItem, file_too_large
 from rag.services.ingest.preserve_edits import edited_chunks
+from rag.services.ingest.recognition import count_pages_for_ocr
 from rag.services.ingest.staged_revision import indexed_text
 from rag.services.wiring import registry as wiring
 from rag.stages.chunking.chunk import chunk_document
@@ -117,26 +118,41 @@ def _document(file: models.File, head: str) -> ParsedDocument:
 
 SAMPLE_CHARS = 200_000
 SAMPLE_CHUNKS = 8
+# As docs/benchmarks.md has them, on two processors.
+SCANS_A_MINUTE = 25
 
 
 @dataclass(frozen=True, slots=True)
 class IngestEstimate:
-    """Counts for one ingest; ``seconds`` is the embedding's time on this machine."""
+    """Counts for one ingest; ``seconds`` is the embedding's time on this machine.
+
+    ``n_scanned`` pages are to be recognized; what they hold is not among the chunks.
+    """
 
     n_files: int
     n_bytes: int
     n_chunks: int
     seconds: float
     refused: tuple[str, ...]
+    n_scanned: int = 0
 
     def as_text(self) -> str:
         """Return the estimate for a terminal."""
         lines = [
             f"{self.n_files} files, {self.n_bytes / 1e6:.1f} MB: about {self.n_chunks} chunks,"
             f" {self.seconds:.0f} s of embedding.",
+            *([self._recognition] if self.n_scanned else []),
             *(f"refused: {reason}" for reason in self.refused),
         ]
         return "\n".join(lines)
+
+    @property
+    def _recognition(self) -> str:
+        minutes = max(1, round(self.n_scanned / SCANS_A_MINUTE))
+        return (
+            f"Text recognition of {self.n_scanned} pages: about {minutes} minutes on two"
+            " processors; their chunks are not counted."
+        )
 
 
 def estimate_ingest(
@@ -148,14 +164,15 @@ def estimate_ingest(
     """
     codec = encoding_name(encoding)
     embedder = wiring.embedder_of(store.live_space_id)
-    n_chunks, refused, texts = 0, [], []
+    n_chunks, n_scanned, refused, texts = 0, 0, [], []
     for item in items:
         try:
-            count, sample = _count(store, item, codec)
+            count, n_pages, sample = _count(store, item, codec)
         except RAGError as error:
             refused.append(f"{item.name}: {error}")
             continue
         n_chunks += count
+        n_scanned += n_pages
         texts += sample
     started = time.perf_counter()
     sample = texts[:SAMPLE_CHUNKS]
@@ -164,12 +181,12 @@ def estimate_ingest(
         started = time.perf_counter()
         embedder.embed_passages(sample)
     each = (time.perf_counter() - started) / max(1, len(sample))
-    return IngestEstimate(
-        len(items), sum(item.size for item in items), n_chunks, n_chunks * each, tuple(refused)
-    )
+    n_bytes = sum(item.size for item in items)
+    return IngestEstimate(len(items), n_bytes, n_chunks, n_chunks * each, tuple(refused), n_scanned)
 
 
-def _count(store: models.Store, item: UploadItem, encoding: str) -> tuple[int, list[str]]:
+def _count(store: models.Store, item: UploadItem, encoding: str) -> tuple[int, int, list[str]]:
+    """Return how many chunks a file has, its pages for OCR, and some texts of its chunks."""
     if item.size > conf().max_file_bytes:
         raise file_too_large(name=item.name)
     embedder = wiring.embedder_of(store.live_space_id)
@@ -178,7 +195,14 @@ def _count(store: models.Store, item: UploadItem, encoding: str) -> tuple[int, l
         with item.open() as source, path.open("wb") as copy:
             shutil.copyfileobj(source, copy)
         reader = wiring.parser(with_hidden=store.reads_hidden_cells)
-        document = reader.parse(path, item.name, encoding=encoding)
+        n_scanned = count_pages_for_ocr(path=path, name=item.name) if store.ocr else 0
+        try:
+            document = reader.parse(path, item.name, encoding=encoding)
+        except DocumentError:
+            # What has no text of its own has words once it is recognized.
+            if not n_scanned:
+                raise
+            return 0, n_scanned, []
     head = document
     if len(document.text) > SAMPLE_CHARS:
         head = replace(
@@ -189,4 +213,4 @@ def _count(store: models.Store, item: UploadItem, encoding: str) -> tuple[int, l
         )
     chunks = list(chunk_document(head, store.chunk_rule, embedder.tokenizer, (), wiring.splitter()))
     count = round(len(chunks) * len(document.text) / max(1, len(head.text)))
-    return count, [indexed_text(chunk) for chunk in islice(chunks, SAMPLE_CHUNKS)]
+    return count, n_scanned, [indexed_text(chunk) for chunk in islice(chunks, SAMPLE_CHUNKS)]

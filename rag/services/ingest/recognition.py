@@ -37,6 +37,17 @@ def recognize_file(*, file: models.File, path: Path) -> bool:
     return True
 
 
+def count_pages_for_ocr(*, path: Path, name: str) -> int:
+    """Return how many pages of a file text recognition would read, none where it is not there.
+
+    Raises DocumentError for a file that cannot be opened.
+    """
+    recognizer = _recognizer()
+    if not recognizer.is_installed() or not may_hold_pictures(path):
+        return 0
+    return recognizer.count_pages(path, name)
+
+
 def is_ocr_installed() -> bool:
     """Return whether text recognition can be used on this machine."""
     return _recognizer().is_installed()

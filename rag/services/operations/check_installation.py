@@ -17,10 +17,12 @@ from rag import models
 from rag.conf import conf
 from rag.core.errors import RAGError
 from rag.providers.postgres.db.connections import execute, fetch_rows
+from rag.services.ingest import is_ocr_installed
 from rag.services.operations.check_result import CheckResult
 from rag.services.operations.recovery import ORPHAN_AFTER_S, remove_orphans
 from rag.services.usage import read_price
 from rag.services.wiring import registry as wiring
+from rag.stages.detect.file_errors import NEEDS_OCR
 from rag.stages.text.simplified import EMBEDDED_FORM
 from rag.stages.text.terms import VERSION
 
@@ -54,6 +56,20 @@ def check_store_models() -> Iterator[CheckResult]:
                 "Restore the setting, or move its stores to a new space.",
                 facts=facts,
             )
+
+
+def check_recognition() -> Iterator[CheckResult]:
+    """Report stores that want text recognition where its package is not installed."""
+    wanting = models.Store.objects.filter(ocr=True).order_by("pk")
+    stores = list(wanting.values_list("slug", flat=True))
+    if stores and not is_ocr_installed():
+        yield CheckResult(
+            "recognition",
+            "error",
+            f"{len(stores)} stores want text recognition (OCR), whose package is not installed",
+            f"pip install {NEEDS_OCR.params['package']} on the workers, or turn it off there.",
+            facts={"stores": stores[:20]},
+        )
 
 
 def check_simplified_form() -> Iterator[CheckResult]:

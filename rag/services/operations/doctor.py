@@ -24,6 +24,7 @@ CHECKS: dict[str, Check] = {
     "spaces": check_installation.check_partitions,
     "models": check_installation.check_store_models,
     "simplified": check_installation.check_simplified_form,
+    "recognition": check_installation.check_recognition,
     "settings": check_installation.check_prices_and_rerankers,
     "sign-on": check_sign_on,
     "jobs": check_jobs.check_job_queue,

@@ -14,7 +14,7 @@ from django.db.models import Q
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.documents import IMAGE_KINDS
+from rag.core.documents import IMAGE_KINDS, PICTURED_KINDS
 from rag.core.ocr.scans import OCR_VERSION
 from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.postgres.lexical.backfill import read_term_rows, remove_orphan_terms, write_terms
@@ -191,7 +191,9 @@ def is_stale() -> Q:
     """Return which files are not as this version would read them, or never were read."""
     unread = Q(status__in=(FileStatus.ERROR, FileStatus.IDLE))
     is_old = ~Q(parser__in=PARSERS | WITH_OCR)
-    lacks_ocr = Q(store__ocr=True, kind__in=("pdf", *IMAGE_KINDS)) & ~Q(parser__in=WITH_OCR)
+    lacks_ocr = Q(store__ocr=True, kind__in=("pdf", *PICTURED_KINDS, *IMAGE_KINDS)) & ~Q(
+        parser__in=WITH_OCR
+    )
     return unread | Q(n_chunks__gt=0) & (is_old | lacks_ocr)
 
 

@@ -302,10 +302,21 @@ def image_kind(head: bytes) -> str:
 
 
 def may_hold_pictures(path: Path) -> bool:
-    """Return whether OCR may find something in a file, by its first bytes alone."""
+    """Return whether OCR may find something in a file, by its first bytes or its members."""
     with path.open("rb") as file:
         head = file.read(HEAD)
-    return bool(image_kind(head)) or b"%PDF-" in head[:2048]
+    return bool(image_kind(head)) or b"%PDF-" in head[:2048] or _holds_media(path, head)
+
+
+def _holds_media(path: Path, head: bytes) -> bool:
+    """Return whether it is an office file with pictures; damage is told by who reads it."""
+    if not head.startswith(b"PK\x03\x04"):
+        return False
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            return any("/media/" in name for name in bundle.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
 
 
 def is_image(path: Path) -> bool:

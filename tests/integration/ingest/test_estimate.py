@@ -11,6 +11,7 @@ from rag import models
 from rag.services.files.archives import collect_items
 from rag.services.ingest import preview as estimate_module
 from rag.services.ingest.preview import IngestEstimate, estimate_ingest
+from tests import hostile_files
 from tests.edges.admin_client import use_words_embedder
 from tests.factories import StoreFactory
 
@@ -71,3 +72,15 @@ def test_what_an_ingest_would_refuse_for_its_size_is_refused(
     found = of(store, tmp_path)
     assert found.n_chunks == 1
     assert found.refused == ("b.txt: “b.txt” is larger than 2 MB. Split it and upload the parts.",)
+
+
+def test_scanned_pages_are_counted_where_the_store_reads_them(
+    store: models.Store, tmp_path: Path
+) -> None:
+    (tmp_path / "scan.pdf").write_bytes(hostile_files.scan_page())
+    (tmp_path / "a.txt").write_text("The pump stops.")
+    assert len(of(store, tmp_path).refused) == 1
+    store.ocr = True
+    found = of(store, tmp_path)
+    assert (found.n_chunks, found.n_scanned, found.refused) == (1, 1, ())
+    assert "\nText recognition of 1 pages: about 1 minutes" in found.as_text()

@@ -276,6 +276,18 @@ def test_settings_that_do_not_fit_the_data_are_told(store: models.Store, setting
     assert f"takes other vectors than {DIM + 1}" in found("spaces")[0].what
 
 
+def test_recognition_that_is_wanted_and_not_installed_is_told(
+    store: models.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found("recognition") == []
+    monkeypatch.setattr("rag.providers.sandbox.recognizer.find_spec", lambda name: None)
+    assert found("recognition") == []
+    models.Store.objects.update(ocr=True)
+    (finding,) = found("recognition")
+    assert finding.level == "error" and finding.facts["stores"] == [store.slug]
+    assert "pip install rapidocr" in finding.todo
+
+
 def test_a_check_or_a_repair_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> Any:
         run("SELECT 1 FROM no_such_table")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -26,7 +26,7 @@ _ANIMATED = ("GIF", "WEBP", "PNG")
 Image.MAX_IMAGE_PIXELS = None
 
 
-def image_picture(path: Path, name: str, number: int) -> PagePicture:
+def image_picture(path: Path | IO[bytes], name: str, number: int) -> PagePicture:
     """Return a page of an image as a picture; raise DocumentError for a broken one."""
     pixels = np.asarray(read_frame(path, name, number))[:, :, ::-1].copy()
     return PagePicture(number, pixels, *_size(pixels.shape[1], pixels.shape[0]))
@@ -38,13 +38,19 @@ def _size(width: int, height: int) -> tuple[float, float]:
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[Image.Image]:
+def _opened(path: Path | IO[bytes], name: str) -> Iterator[Image.Image]:
     """Lend an image that is not decoded yet; raise DocumentError for a broken one."""
     try:
         with Image.open(path) as image:
             yield image
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError, OverflowError) as e:
         raise damaged_file(name) from e
+
+
+def image_size(content: IO[bytes], name: str) -> tuple[int, int]:
+    """Return width and height in pixels by its head; raise DocumentError for a broken one."""
+    with _opened(content, name) as image:
+        return image.size
 
 
 def count_frames(path: Path, name: str) -> int:
@@ -59,7 +65,7 @@ def is_animated(path: Path, name: str) -> bool:
         return image.format in _ANIMATED and getattr(image, "n_frames", 1) > 1
 
 
-def read_frame(path: Path, name: str, number: int) -> Image.Image:
+def read_frame(path: Path | IO[bytes], name: str, number: int) -> Image.Image:
     """Return a page of an image as people see it: turned as its camera says, in RGB.
 
     Raises DocumentError for a broken one and for more than 100 million pixels.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,9 +18,12 @@ from xml.etree import ElementTree
 
 from rag.core.documents import Notice, ParsedDocument
 from rag.core.errors import DocumentError
+from rag.core.ocr.scans import PageWords
 from rag.stages.detect.file_errors import inconsistent_file
 from rag.stages.detect.mime_type import MIME_TYPES
+from rag.stages.parse.builtin_parser import NOTHING_RECOGNIZED
 from rag.stages.parse.canonical import CanonicalText
+from rag.stages.parse.office.pictures import PictureWords
 from rag.stages.parse.office.pptx_preprocess import preprocess_pptx
 from rag.stages.parse.table_grid import table_row
 from rag.stages.parse.word.cells import marked_rows
@@ -27,10 +31,16 @@ from rag.stages.parse.word.docx_preprocess import (
     CHUNK_MARK,
     ITEM_MARK,
     PAGE_MARK,
+    PICTURE_MARK,
     preprocess_docx,
 )
 from rag.stages.parse.word.foreign import read_foreign
 
+# What programs call pictures by themselves, and how xberg writes one of a slide.
+_PICTURE_NAME = re.compile(
+    r"!\[[^\]\n]*\]\(\.\./media/[^)\n]*\)"
+    r"|(?:Picture|Image|Graphic|Bild|Grafik|图片|图像|圖片) ?\d{1,4}"
+)
 # Ten times what xberg allows: a price list has more than its hundred thousand.
 MAX_CELLS = 1_000_000
 
@@ -137,8 +147,14 @@ def _nodes(raw: Any, *, has_slides: bool) -> Iterator[XbergNode]:
             yield XbergNode("heading", content["text"], int(content["level"]), **common)
         elif kind == "table":
             yield XbergNode("table", rows=_rows(content["grid"]), **common)
-        elif text := content.get("text") or content.get("description"):
+        elif text := _shown_text(content):
             yield XbergNode("code" if kind == "code" else "paragraph", text, **common)
+
+
+def _shown_text(content: dict[str, Any]) -> str:
+    """Return the text of a block, empty for what only names a picture."""
+    text = content.get("text") or content.get("description") or ""
+    return "" if _PICTURE_NAME.fullmatch(text.strip()) else text
 
 
 def _headers(entries: Sequence[dict[str, str]]) -> str:
@@ -158,9 +174,17 @@ MAX_HEADING = 200
 _MARGINS = ("header", "footer")
 
 
-def parse_office(path: Path, name: str, kind: str) -> ParsedDocument:
-    """Return the text of a docx or pptx; raise DocumentError saying why not."""
-    return {"docx": _docx, "pptx": _pptx}[kind](path, name)
+def parse_office(
+    path: Path, name: str, kind: str, recognized: Mapping[int, PageWords] = NOTHING_RECOGNIZED
+) -> ParsedDocument:
+    """Return the text of a docx or pptx; raise DocumentError saying why not.
+
+    ``recognized`` are the words of its pictures.
+    """
+    with _damage_told(name):
+        pictures = PictureWords(path, recognized)
+    document = {"docx": _docx, "pptx": _pptx}[kind](path, name, pictures)
+    return replace(document, warnings=(*document.warnings, *pictures.notices()))
 
 
 def add_nodes(canonical: CanonicalText, nodes: Iterable[XbergNode], *, number_lists: bool) -> None:
@@ -179,7 +203,7 @@ def add_nodes(canonical: CanonicalText, nodes: Iterable[XbergNode], *, number_li
         canonical.add("paragraph", text)
 
 
-def _docx(path: Path, name: str) -> ParsedDocument:
+def _docx(path: Path, name: str, pictures: PictureWords) -> ParsedDocument:
     with _damage_told(name):
         edited = preprocess_docx(path)
     content = read_office(edited.data, "docx", name)
@@ -188,6 +212,7 @@ def _docx(path: Path, name: str) -> ParsedDocument:
     canonical.warnings += edited.warnings
     with _damage_told(name):
         nodes = list(_with_foreign(path, nodes, canonical.warnings))
+    nodes = list(_with_pictures(nodes, edited.pictures, pictures))
     if edited.has_pages:
         pages = _pages_at_marks(nodes)
         for number, page in enumerate(pages, start=1):
@@ -219,6 +244,23 @@ def _with_foreign(
             yield from inner
     if n_left_out:
         warnings.append(Notice("Parts that were inserted as foreign content are not read."))
+
+
+def _with_pictures(
+    nodes: Sequence[XbergNode], members: Mapping[str, str], pictures: PictureWords
+) -> Iterator[XbergNode]:
+    """Yield the nodes, the words of pictures behind the paragraph or table that shows them."""
+    for node in nodes:
+        texts = [node.text, *chain.from_iterable(node.rows)]
+        marks = [mark for text in texts for mark in PICTURE_MARK.findall(text)]
+        if marks:
+            rows = tuple(tuple(PICTURE_MARK.sub("", cell) for cell in row) for row in node.rows)
+            node = replace(node, text=PICTURE_MARK.sub("", node.text), rows=rows)
+        if node.text.strip() or node.rows or not marks:
+            yield node
+        for mark in marks:
+            for kind, text in pictures.take(members.get(mark, "")):
+                yield XbergNode(kind, text, layer=node.layer)
 
 
 def _inner_docx(data: bytes, warnings: list[Notice]) -> list[XbergNode]:
@@ -286,10 +328,14 @@ def _pages_at_marks(nodes: Sequence[XbergNode]) -> list[list[XbergNode]]:
     return pages
 
 
-def _pptx(path: Path, name: str) -> ParsedDocument:
+def _pptx(path: Path, name: str, pictures: PictureWords) -> ParsedDocument:
     with _damage_told(name):
         edited = preprocess_pptx(path)
-    return _slides("pptx", read_office(edited.data, "pptx", name), edited.remarks)
+    shown = [
+        [("paragraph", "\n".join(remark))] + [block for one in held for block in pictures.take(one)]
+        for remark, held in zip(edited.remarks, edited.pictures, strict=True)
+    ]
+    return _slides("pptx", read_office(edited.data, "pptx", name), shown)
 
 
 def slides_document(path: Path, name: str) -> ParsedDocument:
@@ -297,16 +343,19 @@ def slides_document(path: Path, name: str) -> ParsedDocument:
     return _slides("ppt", read_office(path.read_bytes(), "ppt", name), ())
 
 
-def _slides(kind: str, content: OfficeContent, remarks: Sequence[Sequence[str]]) -> ParsedDocument:
+def _slides(
+    kind: str, content: OfficeContent, added: Sequence[Sequence[tuple[str, str]]]
+) -> ParsedDocument:
+    """Return the slides, each with the blocks that are added behind what it shows."""
     canonical = _begin(content)
     slides: dict[int, list[XbergNode]] = defaultdict(list)
     for node in content.nodes:
         slides[node.page or 1].append(node)
-    for number in range(1, max(len(remarks), *slides, 0) + 1):
+    for number in range(1, max(len(added), *slides, 0) + 1):
         canonical.start_page(_first_heading(slides[number]))
         add_nodes(canonical, slides[number], number_lists=True)
-        for remark in islice(remarks, number - 1, number):
-            canonical.add("paragraph", "\n".join(remark))
+        for block in chain.from_iterable(islice(added, number - 1, number)):
+            canonical.add(*block)
     return canonical.finish(kind, PARSER, title=content.title)
 
 

@@ -15,10 +15,10 @@ class DocParser(BuiltinParser):
 
 @register("parser")
 class OfficeParser(BuiltinParser):
-    """Word and PowerPoint: text with numbers, and slides."""
+    """Word and PowerPoint: text with numbers, slides, and pictures by OCR."""
 
     name, label, kinds = "office", "Word, PowerPoint", ("docx", "pptx")
-    module, takes = "office.office", ("kind",)
+    module, takes = "office.office", ("kind", "recognized")
 
 
 @register("parser")

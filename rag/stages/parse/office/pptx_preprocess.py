@@ -34,10 +34,11 @@ _FURNITURE = frozenset({"sldImg", "sldNum", "dt", "hdr", "ftr"})
 
 @dataclass(frozen=True, slots=True)
 class PreprocessedPptx:
-    """The rewritten file, and by slide the texts that stand for pictures and the notes."""
+    """The rewritten file; by slide the texts for pictures, the notes, and the pictures' members."""
 
     data: bytes
     remarks: tuple[tuple[str, ...], ...]
+    pictures: tuple[tuple[str, ...], ...] = ()
 
 
 def preprocess_pptx(path: Path) -> PreprocessedPptx:
@@ -47,7 +48,8 @@ def preprocess_pptx(path: Path) -> PreprocessedPptx:
         links = read_relationships(bundle, main)
         slides = list(dict.fromkeys(_slides(bundle, main, links)))
         remarks = tuple(tuple(_remarks(bundle, slide)) for slide in slides)
-        return PreprocessedPptx(_repack(bundle, main, links, slides), remarks)
+        pictures = tuple(tuple(_pictures(bundle, slide)) for slide in slides)
+        return PreprocessedPptx(_repack(bundle, main, links, slides), remarks, pictures)
 
 
 def _slides(bundle: zipfile.ZipFile, main: str, links: dict[str, Relationship]) -> Iterator[str]:
@@ -65,6 +67,12 @@ def _remarks(bundle: zipfile.ZipFile, slide: str) -> Iterator[str]:
     for link in read_relationships(bundle, slide).values():
         if link.kind == "notesSlide" and link.member in bundle.NameToInfo:
             yield from _notes(ElementTree.fromstring(bundle.read(link.member)))
+
+
+def _pictures(bundle: zipfile.ZipFile, slide: str) -> Iterator[str]:
+    for link in read_relationships(bundle, slide).values():
+        if link.kind == "image":
+            yield link.member
 
 
 def _notes(page: ElementTree.Element) -> Iterator[str]:

@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape, unescape
 
 from rag.core.documents import Notice
 from rag.stages.parse.raised import raise_figures
-from rag.stages.parse.relationships import main_part
+from rag.stages.parse.relationships import main_part, read_relationships
 from rag.stages.parse.word.cells import CellMarks
 from rag.stages.parse.word.docx_numbering import Numbering, Style, read_numbering, read_styles
 from rag.stages.parse.word.forms import FormFields
@@ -30,6 +30,8 @@ _NUMBERED = re.compile(rb"<((?:\w+:)?)numPr\b[^>]*?(?:/>|>.*?</\1numPr>)", re.S)
 PAGE_MARK = "␌⟐␌"
 # In place of content that was inserted from another file, with its relationship.
 CHUNK_MARK = re.compile(r"␌⊕(\S*)⟐")
+# Behind a picture, with its relationship.
+PICTURE_MARK = re.compile(r"␌▣(\w{1,40})⟐")
 # Before an item of a list, with its depth: parsers know lists by their own, other, rules.
 ITEM_MARK = re.compile(r"␌([0-8])⟐")
 MAX_BODY = 64 * 1024**2
@@ -37,6 +39,10 @@ _PAGES = re.compile(rb"<(?:\w+:)?Pages>(\d{1,6})</")
 _TEXT = re.compile(rb"<(?:\w+:)?t(?:\s[^>]*)?>([^<]*)")
 # What was moved away stands where it went; marks of notes would be text in brackets.
 _UNSEEN = frozenset({"moveFrom", "commentReference", "footnoteReference", "endnoteReference"})
+# What is written out at its end.
+_WITH_SIGNS = frozenset(
+    {"sym", "altChunk", "vMerge", "tc", "tbl", "r", "drawing", "pict", "object"}
+)
 _PREFIX = re.compile(rb"<((?:[\w.-]+:)?)")
 
 
@@ -109,6 +115,7 @@ class PreprocessedDocx:
     heading_levels: dict[str, int]
     has_pages: bool
     warnings: tuple[Notice, ...]
+    pictures: dict[str, str] = field(default_factory=dict)
 
 
 def preprocess_docx(path: Path) -> PreprocessedDocx:
@@ -138,8 +145,10 @@ def preprocess_docx(path: Path) -> PreprocessedDocx:
         has_pages = 0 < walk.n_breaks == _n_pages(bundle, parts) - 1
         edited = _apply(body, walk.edits, with_pages=has_pages)
         data = pack_docx(bundle, main, edited)
+        links = read_relationships(bundle, main).items() if walk.has_pictures else ()
+        pictures = {which: link.member for which, link in links if link.kind == "image"}
     levels = {style.name: style.level for style in styles.values() if style.level}
-    return PreprocessedDocx(data, levels, has_pages, tuple(walk.warnings))
+    return PreprocessedDocx(data, levels, has_pages, tuple(walk.warnings), pictures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +168,7 @@ class _Walk:
     edits: list[_Edit] = field(default_factory=list)
     warnings: list[Notice] = field(default_factory=list)
     n_breaks: int = 0
+    has_pictures: bool = False
     _open: list[str] = field(default_factory=list)
     _starts: list[int] = field(default_factory=list)
     _own: dict[str, str] = field(default_factory=dict)
@@ -222,6 +232,9 @@ class _Walk:
             )
         elif tag == "vertAlign" and self._open[-3:-1] == ["r", "rPr"]:
             self._run_has["position"] = value
+        elif tag in ("blip", "imagedata") and "Fallback" not in self._open:
+            which = next((v for k, v in attributes.items() if k.endswith((" embed", "s id"))), "")
+            self._run_has["picture"] = which
         elif tag in ("sym", "altChunk"):
             self._run_has |= {key.rpartition(" ")[2]: v for key, v in attributes.items()}
 
@@ -248,7 +261,7 @@ class _Walk:
             self.edits.append(_Edit(end, end, text))
         elif tag in ("t", "cr", "br", "rt", "rubyBase"):
             self._end_text(tag, start, at)
-        elif tag in ("sym", "altChunk", "vMerge", "tc", "tbl", "r"):
+        elif tag in _WITH_SIGNS:
             self._end_form(tag, start, at)
         elif tag == "lastRenderedPageBreak" and parent == "r" and not self._n_boxes:
             prefix = self._prefix(start)
@@ -299,6 +312,9 @@ class _Walk:
             self.edits.append(_Edit(start, end, _paragraph(prefix, mark)))
         elif tag == "r" and (shown := self._run_has.pop("shown", "")):
             self.edits.append(_Edit(end, end, self._run(escape(shown), start)))
+        elif tag in ("drawing", "pict", "object") and (which := self._run_has.pop("picture", "")):
+            self.has_pictures = True
+            self.edits.append(_Edit(end, end, f"<{prefix}t>␌▣{which}⟐</{prefix}t>".encode()))
         elif tag == "vMerge" and self._cells.is_outermost:
             # Parsers leave out what stands in a cell that goes on from above, the mark too.
             self.edits.append(_Edit(start, end, b""))
