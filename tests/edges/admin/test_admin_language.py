@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from rag import models
-from rag.core.documents import Notice
+from rag.core.documents import KINDS, Notice
 from rag.core.errors import DocumentError
 from rag.services.files.requeue import requeue_files
 from tests.edges.admin_client import at, client_of, page, use_words_embedder, words
@@ -52,18 +52,7 @@ NAMES = {
     "id",
     "slug",
     "utc",
-    "csv",
-    "doc",
-    "docx",
-    "eml",
-    "epub",
-    "html",
-    "md",
-    "pdf",
-    "pptx",
-    "txt",
-    "xlsx",
-    *("bmp", "gif", "jpg", "png", "tiff", "webp"),
+    *KINDS,
     *("ocr", "rapidocr", "requirements", "extras"),
     "sha256",
     "handbuch",

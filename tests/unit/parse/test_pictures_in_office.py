@@ -61,7 +61,17 @@ def words(number: int, text: str, confidence: float = 1.0) -> PageWords:
 def test_words_of_a_picture_stand_once_behind_its_paragraph(tmp_path: Path, report: bytes) -> None:
     recognized = {1: words(1, "Valve 12 bar", 0.5), 3: PageWords(3, 0, 0, has_failed=True)}
     document = read(tmp_path, report, recognized=recognized)
-    assert document.text.split() == ["Before.", "Look:", "Valve", "12", "bar", "Look:", "Look:", "Look:", "Behind."]
+    assert document.text.split() == [
+        "Before.",
+        "Look:",
+        "Valve",
+        "12",
+        "bar",
+        "Look:",
+        "Look:",
+        "Look:",
+        "Behind.",
+    ]
     assert [str(one) for one in document.warnings] == [
         "Images in it whose text could not be recognized: 1.",
         "Images in it that are hard to read: 1. Compare their words.",
