@@ -208,6 +208,30 @@ def test_an_ofd_is_its_words_by_page_with_its_template(tmp_path: Path) -> None:
     assert len(document.pages) == 1
 
 
+def with_body(name: str, body: str) -> bytes:
+    with zipfile.ZipFile(BytesIO(office_file(name))) as bundle:
+        text = bundle.read("content.xml").decode()
+    head = text[: text.index("<office:body>")]
+    content = f"{head}<office:body>{body}</office:body></office:document-content>"
+    return hostile_files.with_members(office_file(name), {"content.xml": content})
+
+
+def test_numbered_headings_of_opendocument_stand_in_lists(tmp_path: Path) -> None:
+    def item(title: str, level: int) -> str:
+        tags = "<text:list><text:list-item>" * level, "</text:list-item></text:list>" * level
+        inner = f'{tags[0]}<text:h text:outline-level="{level}">{title}</text:h>{tags[1]}'
+        head = '<text:list text:style-name="WWNum5" text:continue-numbering="true">'
+        return inner.replace("<text:list>", head, 1)
+
+    shown = item("One", 1) + "<text:p>words</text:p>" + item("Two", 1)
+    made = with_body("handbook.odt", f"<office:text>{shown}</office:text>")
+    assert blocks(read(tmp_path, "a.odt", made))[:3] == [
+        ("heading", "1. One"),
+        ("paragraph", "words"),
+        ("heading", "2. Two"),
+    ]
+
+
 @pytest.mark.parametrize("name", ["sales.ods", "handbook.odt", "slides.odp"])
 def test_damaged_hostile_and_encrypted_opendocument_is_one_sentence(
     tmp_path: Path, name: str
@@ -233,13 +257,6 @@ def test_deep_opendocument_is_read_and_hostile_counts_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sheets_text, "MAX_CELLS", 40_000)
-
-    def with_body(name: str, body: str) -> bytes:
-        with zipfile.ZipFile(BytesIO(office_file(name))) as bundle:
-            text = bundle.read("content.xml").decode()
-        head = text[: text.index("<office:body>")]
-        content = f"{head}<office:body>{body}</office:body></office:document-content>"
-        return hostile_files.with_members(office_file(name), {"content.xml": content})
 
     deep = "<text:section>" * 3_000 + "<text:p>deep words</text:p>" + "</text:section>" * 3_000
     made = with_body("handbook.odt", f"<office:text>{deep}</office:text>")

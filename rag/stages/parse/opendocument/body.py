@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from xml.etree import ElementTree
 
 from rag.stages.parse.canonical import CanonicalText
@@ -50,8 +51,7 @@ class OdfBody:
                 text = plain_text(item, self._styles)
                 self._canonical.add("heading" if is_title else "paragraph", text, int(is_title))
             elif tag == "list":
-                lines = list(self._items(item, attribute(item, "style-name"), 1))
-                self._canonical.add("list", "\n".join(lines))
+                self._add_list(item)
             elif tag == "table":
                 self._add_table(item)
             else:
@@ -76,7 +76,21 @@ class OdfBody:
         text = plain_text(item, self._styles)
         self._canonical.add("heading", f"{label} {text}".strip(), level)
 
-    def _items(self, item: ElementTree.Element, style: str, level: int) -> Iterator[str]:
+    def _add_list(self, item: ElementTree.Element) -> None:
+        """Add the items, and headings that have their numbers as items of a list."""
+        items = self._items(item, attribute(item, "style-name"), 1)
+        for level, group in groupby(items, key=lambda one: one[1]):
+            lines = [line for line, _ in group]
+            if level:
+                for line in lines:
+                    self._canonical.add("heading", line.strip(), level)
+            else:
+                self._canonical.add("list", "\n".join(lines))
+
+    def _items(
+        self, item: ElementTree.Element, style: str, level: int
+    ) -> Iterator[tuple[str, int]]:
+        """Yield lines, each with its level as a heading, 0 for an item."""
         counts = self._counts.setdefault(style, {})
         goes_on = attribute(item, "continue-numbering") == "true" or attribute(
             item, "continue-list"
@@ -95,9 +109,11 @@ class OdfBody:
                 mark = "  "
                 if is_first:
                     _count_on(counts, level, attribute(entry, "start-value"), levels)
-                    mark = _label(levels, level, counts) or "-"
+                    mark = _label(levels, level, counts) or ("-" if local(part) == "p" else "")
                 text = plain_text(part, self._styles)
-                yield f"{'  ' * (level - 1)}{mark} {text}"
+                outline = int(attribute(part, "outline-level") or 1) if local(part) == "h" else 0
+                if text:
+                    yield f"{'  ' * (level - 1)}{mark} {text}", outline
                 is_first = False
 
     def _add_table(self, item: ElementTree.Element) -> None:
@@ -138,9 +154,12 @@ def _count_on(
 ) -> None:
     for deeper in [at for at in counts if at > level]:
         del counts[deeper]
-    style = levels.get(level)
-    first = int(attribute(style, "start-value") or 1) if style is not None else 1
+    first = _first(levels[level]) if level in levels else 1
     counts[level] = int(start) if start else counts.get(level, first - 1) + 1
+
+
+def _first(style: ElementTree.Element) -> int:
+    return int(attribute(style, "start-value") or 1)
 
 
 def _label(levels: dict[int, ElementTree.Element], level: int, counts: dict[int, int]) -> str:
@@ -152,7 +171,8 @@ def _label(levels: dict[int, ElementTree.Element], level: int, counts: dict[int,
     numbers = []
     for at in shown:
         form = attribute(levels.get(at, style), "num-format")
-        numbers.append(format_number(counts.get(at, 1), _FORMS.get(form, "decimal")))
+        number = counts.get(at) or _first(levels.get(at, style))
+        numbers.append(format_number(number, _FORMS.get(form, "decimal")))
     label = ".".join(numbers)
     pattern = attribute(style, "num-list-format")
     if pattern:
