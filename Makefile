@@ -42,7 +42,7 @@ soak: .venv/tools  ## an hour of work, kills and full disks (SOAK_S=3600); nothi
 	@$(BIN)/python -m tests.soak.soak --seconds $(SOAK_S)
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
-	@for name in quality smart_retrieval answerability analysis conversation citations grounding tables extractive search cache ingest documents ocr flows agents lifecycle swap admin_pages; do \
+	@for name in quality smart_retrieval answerability analysis conversation citations grounding tables extractive search cache ingest documents ocr flows agents lifecycle swap admin_pages connectors; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 house: .venv/tools  ## how many files, names and lines there are, and how many a request passes

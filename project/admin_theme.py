@@ -53,6 +53,7 @@ UNFOLD: dict[str, Any] = {
                 "title": _("Knowledge"),
                 "items": [
                     _way(_("Stores"), "inventory_2", "rag_store"),
+                    _way(_("Connections"), "cloud_sync", "rag_connection"),
                     _way(_("Files"), "description", "rag_file"),
                     _way(_("Chunks"), "segment", "rag_chunk"),
                     _way(_("Unplaced edits"), "link_off", "rag_chunkconflict"),

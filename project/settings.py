@@ -309,6 +309,7 @@ RAG: dict[str, Any] = {
     "PLUGINS": (
         "rag.plugins.enhancers",
         "rag.plugins.sources",
+        "rag.plugins.connectors",
         "rag.services.wiring.rerankers",
         "rag.services.wiring.embeddings",
         "rag.services.wiring.chats",
@@ -327,6 +328,8 @@ RAG: dict[str, Any] = {
     "SECRETS": env.table("RAG_SECRETS"),
     "SOURCE_DATABASES": tuple(SOURCE_DATABASES),
     "FETCH_HOSTS": tuple(env.list("RAG_FETCH_HOSTS", default=[])),
+    "SYNC_FOLDERS": tuple(env.list("RAG_SYNC_FOLDERS", default=[])),
+    "CONNECTIONS_DIR": VAR_DIR / "connections",
     "REDIS_URL": REDIS_URL,
     "SEARCH_PROVIDER": env.choice(
         "RAG_SEARCH_PROVIDER", default="postgres", allowed=("postgres", "milvus")

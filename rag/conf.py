@@ -48,6 +48,8 @@ class Conf:
     secrets: Mapping[str, str | Mapping[str, Any]] = field(repr=False)
     source_databases: tuple[str, ...]
     fetch_hosts: tuple[str, ...]
+    sync_folders: tuple[str, ...]
+    connections_dir: Path
     redis_url: str = field(repr=False)
     search_provider: str
     milvus_uri: str

@@ -11,6 +11,7 @@ from django.db import InterfaceError, OperationalError, connections
 
 from rag.core.errors import RAGError
 from rag.providers.procrastinate_queue import JobContext, RetryStrategy, app, release_queue_slot
+from rag.services.connectors import fail_sync, run_sync_job, start_due_syncs
 from rag.services.evaluation import fail_evaluation, run_evaluation_job
 from rag.services.index import build_pending_indexes, drain_outbox, reweigh_store
 from rag.services.ingest import index_file, record_file_error
@@ -135,6 +136,36 @@ def _evaluation_run_task(context: JobContext, run_id: int) -> None:
             reason=type(error).__name__,
         )
         fail_evaluation(run_id=run_id, error=reason)
+    finally:
+        connections.close_all()
+
+
+@app.task(name="rag.sync_run", queue="index", retry=RETRY, pass_context=True)
+def _sync_run_task(context: JobContext, run_id: int) -> None:
+    """Carry out an ordered sync of a connection."""
+    try:
+        release_queue_slot(context.job.id)
+        run_sync_job(run_id=run_id)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        logger.exception("sync run %s failed", run_id)
+        reason = RAGError(
+            "An internal error stopped the sync: {reason}.",
+            hint="Try again, and report it if it stays.",
+            reason=type(error).__name__,
+        )
+        fail_sync(run_id=run_id, error=reason)
+    finally:
+        connections.close_all()
+
+
+@app.periodic(cron="* * * * *")
+@app.task(name="rag.sync_due", queue="upkeep", queueing_lock="rag.sync_due")
+def _sync_due_task(timestamp: int, **_: Any) -> None:
+    """Queue the syncs that are due."""
+    try:
+        start_due_syncs()
     finally:
         connections.close_all()
 

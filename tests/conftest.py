@@ -214,6 +214,7 @@ def _use(folder: Path) -> None:
     # Of each worker too: the upkeep under test removes unfinished uploads, whoever writes them.
     settings.FILE_UPLOAD_TEMP_DIR = folder / f"incoming-{os.environ.get('PYTEST_XDIST_WORKER', '')}"
     settings.FILE_UPLOAD_TEMP_DIR.mkdir(exist_ok=True)
+    settings.RAG = settings.RAG | {"CONNECTIONS_DIR": settings.FILE_UPLOAD_TEMP_DIR / "connections"}
     # The middleware that serves static files warns about a folder that is not there.
     settings.STATIC_ROOT = folder / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)

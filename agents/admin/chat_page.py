@@ -97,6 +97,7 @@ TEXTS = {
     "picture_of": _("Page {n} of {name}; what is quoted is marked"),
     "drawing": _("The page is being drawn…"),
     "no_marks": _("The quote was not found on the picture of the page."),
+    "origin": _("Open the original"),
     "changed": _("The file has changed since. This is the passage as it was quoted."),
     "zoom": _("Zoom"),
     "loading": _("Loading…"),

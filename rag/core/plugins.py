@@ -13,7 +13,7 @@ from rag.core.errors import ConfigurationError, UnknownNameError
 from rag.core.options import schema_of
 
 C = TypeVar("C", bound=type)
-# The one method of each kind.
+# The method of each kind; connectors have more.
 METHODS = {
     "source": "retrieve",
     "enhancer": "enhance",
@@ -23,10 +23,15 @@ METHODS = {
     "chat": "load",
     "parser": "parse",
     "splitter": "split",
+    "connector": "list",
 }
 # The kinds that settings choose by name.
 CONFIGURED = ("reranker", "embedding", "chat", "parser", "splitter")
-_ALSO = {"tool": ("description",), "parser": ("kinds",)}
+_ALSO = {
+    "tool": ("description",),
+    "parser": ("kinds",),
+    "connector": ("since", "fetch", "permissions"),
+}
 # What a choice of that kind means beside the plugins.
 _RESERVED = {"reranker": ("none", "mixed")}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class FetchRequest:
     """One HTTP call to an address that a person configured or a user sent.
 
-    ``hosts`` are names or networks that may be called although they are private.
+    ``hosts`` are names or networks that may be called although they are private. ``statuses`` are
+    replies too, beside 2xx, such as 304 to a conditional request. ``body`` is sent as it is.
     """
 
     url: str
@@ -34,11 +35,13 @@ class FetchRequest:
     max_bytes: int = 5_000_000
     retries: int = 2
     hosts: Sequence[str] = ()
+    statuses: Sequence[int] = ()
+    body: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchReply:
-    """A response whose status was 2xx; ``url`` is where redirects ended."""
+    """A response whose status was 2xx or asked for; ``url`` is where redirects ended."""
 
     status: int
     headers: Mapping[str, str]

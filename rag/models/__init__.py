@@ -5,6 +5,7 @@ from __future__ import annotations
 from rag.models.api_key import ApiKey
 from rag.models.audit import AuditEntry
 from rag.models.chunk import Chunk, ChunkConflict, ChunkRevision, DroppedSpan
+from rag.models.connection import Connection, SyncRun
 from rag.models.evaluation import EvaluationResult, EvaluationRun
 from rag.models.file import File
 from rag.models.golden import GoldenQuestion, GoldenTarget

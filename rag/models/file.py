@@ -146,6 +146,12 @@ class File(models.Model):
         )
 
     @property
+    def origin_url(self) -> str:
+        """Return the web address that opens the document where it comes from; empty for none."""
+        url = str(self.metadata.get("url") or "") if isinstance(self.metadata, dict) else ""
+        return url if url.startswith(("https://", "http://")) else ""
+
+    @property
     def resource_name(self) -> str:
         """Return what the document is called by programs, whichever backend keeps it."""
         return self.remote_name or f"{self.store.resource_name}/documents/{self.pk}"

@@ -60,6 +60,8 @@ def pages(desk: Desk) -> list[str]:
         f"{store}/search/?q=pump&compare=1",
         f"/admin/rag/chunk/store/{desk.store.pk}/preview/",
         "/admin/rag/file/",
+        "/admin/rag/connection/add/",
+        "/admin/rag/connection/add/?connector=web",
         f"/admin/rag/chunk/{desk.chunk.pk}/change/",
         "/admin/rag/goldenquestion/add/",
         "/admin/rag/goldenquestion/import/",

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import unfold
+from django.forms.utils import pretty_name
 from django.utils import translation
 from django.utils.translation.template import templatize
 
@@ -43,6 +44,8 @@ def messages_of_code(*folders: str) -> Iterator[str]:
         for path in sorted((BASE_DIR / folder).rglob("*.py")):
             if "migrations" not in path.parts:
                 yield from _messages_of_python(path)
+            if path.parent.name == "connectors" and "plugins" in path.parts:
+                yield from _messages_of_connector(path)
 
 
 def messages_of_templates(folder: Path) -> Iterator[str]:
@@ -129,6 +132,19 @@ def _entries(path: Path) -> Iterator[tuple[str, str, list[str]]]:
             context = f"{fields['msgctxt']}{CONTEXT}" if "msgctxt" in fields else ""
             texts = [fields[name] for name in sorted(fields) if name.startswith("msgstr")]
             yield context + fields["msgid"], fields.get("msgid_plural", ""), texts
+
+
+def _messages_of_connector(path: Path) -> Iterator[str]:
+    """Yield what the admin makes of a connector: its first line, its options' names and helps."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Connector"):
+            yield (ast.get_docstring(node) or "").partition("\n")[0]
+        elif isinstance(node, ast.ClassDef) and node.name == "Options":
+            fields = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
+            yield from (pretty_name(one.id) for one in fields if isinstance(one, ast.Name))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "option":
+            helps = (_constant(key.value) for key in node.keywords if key.arg == "help")
+            yield from (text for text in helps if text)
 
 
 def _messages_of_python(path: Path) -> Iterator[str]:

@@ -192,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
         kind = "application/octet-stream" if isinstance(reply.body, bytes) else "application/json"
         headers = {"Content-Type": kind, **reply.headers}
         if reply.events is None:
-            headers["Content-Length"] = str(len(body))
+            headers.setdefault("Content-Length", str(len(body)))
         else:
             headers["Transfer-Encoding"] = "chunked"
         for name, value in headers.items():

@@ -290,6 +290,7 @@ class QuotePage(Schema):
 
     `omitted` are the spans, counted from `start`, that the quote leaves out at an ellipsis.
     `is_current` false: the file says something else today, and `text` is the passage as it was.
+    `url` opens the document where it comes from, empty where it was uploaded.
     """
 
     number: int
@@ -312,6 +313,7 @@ class QuotePage(Schema):
     is_current: bool
     has_image: bool
     heading_path: list[str]
+    url: str
 
 
 class QuoteMarks(Schema):

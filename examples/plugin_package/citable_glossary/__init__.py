@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from citable_glossary import chat as chat
+from citable_glossary import connector as connector
 from citable_glossary import embedding as embedding
 from citable_glossary import enhancer as enhancer
 from citable_glossary import parser as parser

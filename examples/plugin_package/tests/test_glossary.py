@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from citable_glossary.chat import FirstSource
+from citable_glossary.connector import Entries
 from citable_glossary.embedding import Letters
 from citable_glossary.enhancer import PlainWords
 from citable_glossary.parser import Subtitles
@@ -15,6 +16,7 @@ from citable_glossary.source import Glossary
 from citable_glossary.splitter import Paragraphs
 from citable_glossary.tool import ExplainTerm
 
+from rag.plugins.contract_connector import ConnectorContract
 from rag.plugins.contract_documents import ParserContract, SplitterContract
 from rag.plugins.contract_enhancer import EnhancerContract
 from rag.plugins.contract_models import ChatContract, EmbeddingContract, RerankerContract
@@ -47,6 +49,13 @@ class TestExplainTerm(ToolContract):
 
     def failing_options(self) -> Mapping[str, Any]:
         return {"term": "no such term"}
+
+
+class TestEntries(ConnectorContract):
+    plugin = Entries
+
+    def missing_options(self) -> Mapping[str, Any]:
+        return {"begin": "no such term"}
 
 
 class TestPlainWords(EnhancerContract):

@@ -55,6 +55,14 @@ class FileKindFilter(FieldFilter):
         return [(kind, kind) for kind in KINDS]
 
 
+def _original_link(file: models.File) -> SafeString | str:
+    if not file.origin_url:
+        return "–"
+    return format_html(
+        '<a class="desk-link" href="{0}" rel="noopener noreferrer">{0}</a>', file.origin_url
+    )
+
+
 @admin.register(models.File)
 class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
     """Files that one may read; they come by upload, so none is added here."""
@@ -80,6 +88,7 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
     actions = ("retry", "cancel", "vectors", "enable", "disable", "move", "export")
     readonly_fields = (
         "store",
+        "original_link",
         "status_now",
         "reading",
         "chunks",
@@ -94,7 +103,20 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
         "updated_at",
     )
     fieldsets = (
-        (None, {"fields": ("name", "store", "status_now", "reading", "chunks", "all_warnings")}),
+        (
+            None,
+            {
+                "fields": (
+                    "name",
+                    "store",
+                    "original_link",
+                    "status_now",
+                    "reading",
+                    "chunks",
+                    "all_warnings",
+                )
+            },
+        ),
         (_("What searches can filter by"), {"fields": ("content_type", "metadata")}),
         (_("Who may read"), {"fields": ("restricted_to",)}),
         (
@@ -177,6 +199,7 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
             )
             self.message_user(request, text % {"n": n_running}, messages.WARNING)
 
+    original_link = column(_("original at its origin"), lambda file: _original_link(file))
     status_now = column(_("status"), lambda file: status_cell(file), ordering="status")
     bytes = column(_("size"), lambda file: filesizeformat(file.size), ordering="size")
     n_pages = column(_("pages"), lambda file: getattr(file, "page_count", 0) or "–")

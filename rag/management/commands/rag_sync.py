@@ -1,4 +1,4 @@
-"""Let a store follow a folder or prefix: ``rag_sync ORIGIN --store S [--dry-run] [--force]``."""
+"""Let a store follow an origin: ``rag_sync ORIGIN --store S [--dry-run] [--force]``."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from rag import models
 from rag.core.access import Scope
 from rag.management.progress import index_with_progress
 from rag.management.rag_command import RagCommand, named_store
-from rag.services.files import SyncPlan, open_origin, preview_sync, sync_files
+from rag.services.connectors import SyncPlan, connection_at, run_sync, start_sync
 
 
 class Command(RagCommand):
-    """Bring a store to what a folder or a prefix of an object store holds, by the hashes of its
-    files: new, changed, renamed and deleted ones. Other files of the store are left alone.
+    """Bring a store to what a folder, a prefix of an object store, a website or a repository holds,
+    by hashes: new, changed, renamed and deleted documents. Other files are left alone.
     """
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "origin", help="a folder, with all folders in it, or s3://bucket/prefix"
+            "origin",
+            help="a folder with all folders in it, s3://bucket/prefix, https://site/start/, or"
+            " git+https://host/repository",
         )
         parser.add_argument("--store", required=True, help="slug or name of the store")
         parser.add_argument(
@@ -36,27 +39,35 @@ class Command(RagCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         store = named_store(options["store"])
-        origin = open_origin(address=options["origin"])
-        label = options["label"] or origin.name
-        if options["dry_run"]:
-            self._print_plan(preview_sync(store=store, origin=origin, label=label))
-            return
-        synced = sync_files(
-            scope=Scope.operator(),
-            store=store,
-            origin=origin,
-            label=label,
-            is_forced=options["force"],
-            on_step=self.stdout.write,
+        scope = Scope.operator()
+        connection = connection_at(
+            scope=scope, store=store, address=options["origin"], label=options["label"]
         )
+        run = start_sync(
+            scope=scope,
+            connection=connection,
+            is_queued=False,
+            is_dry_run=options["dry_run"],
+            is_forced=options["force"],
+            trigger=models.SyncRun.Trigger.COMMAND,
+        )
+        synced = run_sync(run_id=run.pk, any_folder=True, on_step=self._print_step)
+        if synced is None:
+            raise CommandError("The sync was stopped.")
+        if options["dry_run"]:
+            self._print_plan(synced.plan)
+            return
         self._print_summary(synced.plan)
-        ids = list(synced.queued)
+        ids = synced.queued
         if ids and not options["no_wait"] and (failed := index_with_progress(self, ids)):
             raise CommandError(f"{failed} of the files could not be indexed; see above.")
-        for reason in synced.failed:
-            self.stderr.write(reason)
+        for path, reason in synced.failed:
+            self.stderr.write(f"{path}: {reason}")
         if synced.failed:
             raise CommandError(f"{len(synced.failed)} files could not be brought in; see above.")
+
+    def _print_step(self, what: str, path: str) -> None:
+        self.stdout.write(f"{what}: {path}")
 
     def _print_plan(self, plan: SyncPlan) -> None:
         lines = [

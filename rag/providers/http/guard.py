@@ -26,14 +26,14 @@ from rag.core.errors import (
     UnknownNameError,
 )
 from rag.core.sources import FetchReply, FetchRequest
-from rag.providers.http.addresses import AllowedHosts
+from rag.providers.http.addresses import AllowedHosts, parse_host
 from rag.providers.http.failures import PLAIN_HEADERS, RequestErrors
 from rag.providers.http.hop import REDIRECTS, Hop, next_hop, open_hop, parse_url
-from rag.providers.http.sockets import Network
+from rag.providers.http.sockets import Network, resolve_host
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
 
 MAX_REDIRECTS = 5
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "PROPFIND")
 _EXCERPT_BYTES = 4096
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 # These say where a message ends and whom it is for; a caller who sets them could smuggle another.
@@ -76,6 +76,16 @@ class GuardedHttp:
 
         deadline.check()
         return call_with_retry(policy, attempt, wait=lambda seconds: _wait(seconds, deadline))
+
+    def addresses(self, host: str, *, deadline: Deadline) -> list[str]:
+        """Return the addresses of a host, each of which may be called; raise ForbiddenError."""
+        name = parse_host(host)
+        try:
+            found = resolve_host(name, 0, self._network.lookup, deadline)
+        except OSError as error:
+            raise RequestErrors(host).failed(error, deadline).error from None
+        AllowedHosts(self._allowed).check(name, found)
+        return [str(address) for address in found]
 
     def _follow(
         self,
@@ -130,7 +140,7 @@ def _read(
             coding=callee.clean(", ".join(codings - _ENCODINGS)),
         )
     status = response.status_code
-    if not 200 <= status < 300:
+    if not 200 <= status < 300 and status not in request.statuses:
         return callee.refused(status, _excerpt(response), headers)
     length = headers.get("content-length", "0")
     n_bytes = int(length) if hop.method != "HEAD" and length.isdigit() else 0
@@ -181,7 +191,9 @@ def _first_hop(request: FetchRequest) -> Hop:
         name.lower() not in PLAIN_HEADERS for name in request.headers
     )
     headers: Mapping[str, str] = request.headers
-    content = None
+    content: bytes | None = None
+    if request.body:
+        content = request.body
     if request.json is not None:
         content = _json_bytes(request)
         if "content-type" not in {name.lower() for name in headers}:

@@ -117,7 +117,8 @@ class PageText:
 
     ``page`` is the quote's first one, None in formats without pages. ``on_page`` is the part of
     the quote that stands there. ``is_current`` False: the file says something else today, and the
-    text is that of the chunk as it was quoted. ``has_image``: the page can be drawn.
+    text is that of the chunk as it was quoted. ``has_image``: the page can be drawn. ``url`` opens
+    the document where it comes from, empty where it was uploaded.
     """
 
     file_id: int
@@ -132,6 +133,7 @@ class PageText:
     is_current: bool
     has_image: bool
     heading_path: tuple[str, ...]
+    url: str = ""
 
 
 def page_text(*, hit: Hit, quote: str, scope: Scope, near: int | None = None) -> PageText:
@@ -145,7 +147,8 @@ def page_text(*, hit: Hit, quote: str, scope: Scope, near: int | None = None) ->
     if not pinned.text or pinned.file_id is None:
         raise NotFoundError("The text that was quoted cannot be read.")
     rows = models.File.objects.readable(scope).filter(pk=pinned.file_id)
-    kind, pages, n_all = rows.values_list("kind", "pages", Length("canonical_text")).get()
+    columns = ("kind", "pages", Length("canonical_text"), "metadata")
+    kind, pages, n_all, metadata = rows.values_list(*columns).get()
     words = quote or pinned.text
     at, first = pinned.text.find(words), pinned.char_start or 0
     places = [near] if near is not None else []
@@ -171,6 +174,7 @@ def page_text(*, hit: Hit, quote: str, scope: Scope, near: int | None = None) ->
         on_page=words[: max(0, page["end"] - begin)] if page and begin is not None else "",
         has_image=bool(kind in DRAWN and page),
         heading_path=pinned.heading_path,
+        url=models.File(metadata=metadata).origin_url,
     )
 
 

@@ -1,4 +1,4 @@
-"""Files of a store: upload, replace, sync with an origin, edit, move, requeue, export, delete."""
+"""Files of a store: upload, replace, edit, move, requeue, export, delete."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from rag.services.files.edit import (
     set_files_enabled,
     update_file,
 )
-from rag.services.files.replace import set_encoding
+from rag.services.files.replace import replace_file, set_encoding
 from rag.services.files.requeue import requeue_files
-from rag.services.files.sync import SyncPlan, open_origin, preview_sync, sync_files
 from rag.services.files.upload import (
+    FileAttributes,
     as_remote_document,
     chunk_rule_for,
     clean_name,
     clean_path,
+    create_file,
     file_too_large,
     store_bytes,
     upload_document,

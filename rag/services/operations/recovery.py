@@ -5,6 +5,7 @@ Retention deletes finished jobs, query logs and usage records after the configur
 
 from __future__ import annotations
 
+import shutil
 import time
 from contextlib import suppress
 from datetime import timedelta
@@ -65,9 +66,9 @@ def recover_jobs() -> int:
 def remove_orphans(*, older_than_s: float = ORPHAN_AFTER_S) -> int:
     """Remove bytes that no file names, left by a process that died; return how many.
 
-    Uploads that were never finished are among them.
+    Uploads that were never finished are among them, and folders of connections that are gone.
     """
-    n_removed = _remove_unfinished(older_than_s)
+    n_removed = _remove_unfinished(older_than_s) + _remove_sync_folders()
     if not default_storage.exists("stores"):
         return n_removed
     for folder in default_storage.listdir("stores")[0]:
@@ -91,6 +92,19 @@ def _remove_unfinished(older_than_s: float) -> int:
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > older_than_s:
                 path.unlink()
+                n_removed += 1
+    return n_removed
+
+
+def _remove_sync_folders() -> int:
+    n_removed = 0
+    kept = {str(pk) for pk in models.Connection.objects.values_list("pk", flat=True)}
+    for path in conf().connections_dir.glob("*"):
+        # A sync that ends at this very moment removes its own.
+        with suppress(FileNotFoundError):
+            age_s = time.time() - path.stat().st_mtime
+            if path.name not in kept and age_s > ORPHAN_AFTER_S:
+                shutil.rmtree(path)
                 n_removed += 1
     return n_removed
 

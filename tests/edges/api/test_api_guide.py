@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from rag import models
 from rag.services.access.api_keys import create_key
 from tests.edges.admin_client import use_words_embedder
 from tests.edges.api_client import KeyClient, error_of
-from tests.factories import UserFactory, publish, upload
+from tests.factories import FileFactory, UserFactory, publish, upload
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "api.md"
 DOCUMENTS = {
@@ -23,22 +26,30 @@ DOCUMENTS = {
 }
 
 
-def commands() -> list[list[str]]:
-    """Return the arguments of every curl of the guide."""
+def commands() -> list[tuple[str, list[str], str]]:
+    """Return of every curl of the guide: a variable that it sets, its arguments, the picking code."""
     blocks = re.findall(r"(?s)```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"))
-    lines = "\n\n".join(blocks).replace("\\\n", " ").split("\n\n")
-    return [shlex.split(line) for line in lines if line.strip().startswith("curl ")]
+    lines = "\n\n".join(blocks).replace("\\\n", " ").replace("|\n", "|").split("\n\n")
+    found = []
+    for line in lines:
+        if set_by := re.fullmatch(r"(\w+)=\$\((curl .*)\| *python3 -c '(.*)'\)", line.strip()):
+            found.append((set_by[1], shlex.split(set_by[2]), set_by[3]))
+        elif line.strip().startswith("curl "):
+            found.append(("", shlex.split(line), ""))
+    return found
 
 
-def numbered(path: str) -> str:
-    """Return the path with the numbers that the rows have here, where others came before."""
-    file = models.File.objects.order_by("pk").first()
-    chunk = models.Chunk.objects.order_by("pk").first()
-    path = re.sub(r"(files/|file=)1\b", rf"\g<1>{file.pk if file else 0}", path)
-    return re.sub(r"(chunks/)1\b", rf"\g<1>{chunk.pk if chunk else 0}", path)
+def picked(code: str, response: Any) -> str:
+    """Return what the guide's own code prints of an answer."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], input=response.content, capture_output=True, check=True
+    )
+    return done.stdout.decode().strip()
 
 
-def send(client: KeyClient, words: list[str], key: str) -> tuple[str, str, Any]:
+def send(
+    client: KeyClient, words: list[str], key: str, values: dict[str, str]
+) -> tuple[str, str, Any]:
     """Send what curl would; return method, path and response."""
     method, address, body, form = "", "", None, {"files": []}
     headers: dict[str, str] = {}
@@ -63,7 +74,7 @@ def send(client: KeyClient, words: list[str], key: str) -> tuple[str, str, Any]:
             address = word
     assert address.startswith("$KB/api/"), words
     assert headers == {"Authorization": f"Bearer {key}"}
-    path = numbered(address.removeprefix("$KB"))
+    path = Template(address.removeprefix("$KB")).substitute(values)
     if form["files"]:
         return "POST", path, client.post(path, form)
     method = method or ("GET" if body is None else "POST")
@@ -76,15 +87,21 @@ def test_every_command_of_the_guide_works(
 ) -> None:
     use_words_embedder(monkeypatch, settings)
     _, key = create_key(user=UserFactory(is_superuser=True), name="guide", rights=["read", "write"])
-    client = KeyClient(key)
+    client, values = KeyClient(key), dict[str, str]()
+    # As after ``make demo``: what was there before stays as it is.
+    before = FileFactory()
+    publish(before, "The demo says this.")
+    was = models.File.objects.values().get()
     answers = []
-    for words in commands():
-        method, path, response = send(client, words, key)
+    for name, words, code in commands():
+        method, path, response = send(client, words, key, values)
         assert response.status_code < 300, (words, response.status_code, response.content)
+        if name:
+            values[name] = picked(code, response)
         answers.append((method, path, response))
         if method == "POST" and path == "/api/files":
             # What the worker would do meanwhile.
-            for file in models.File.objects.order_by("pk"):
+            for file in models.File.objects.exclude(pk=before.pk).order_by("pk"):
                 publish(file, DOCUMENTS[file.name].decode())
                 models.File.objects.filter(pk=file.pk).update(status="completed")
     paths = {path.partition("?")[0] for _, path, _ in answers}
@@ -96,7 +113,8 @@ def test_every_command_of_the_guide_works(
     assert "serviced once a year" in found["hits"][0]["content"]
     assert "Plan the service of next year." in found["enhanced_prompt"]
     assert by_path["/api/rag/ask"].json()["citations"][0]["verdict"] == "verified"
-    assert not models.Store.objects.exists()
+    assert models.File.objects.values().get() == was
+    assert list(models.Store.objects.all()) == [before.store]
 
 
 @pytest.mark.django_db

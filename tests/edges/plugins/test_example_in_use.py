@@ -75,7 +75,7 @@ def test_each_kind_takes_its_part(in_use: None) -> None:
     assert not wiring.can_write(model_id="first_source:whole")
 
 
-@pytest.mark.parametrize("kind", [*CONFIGURED, "source", "enhancer", "tool"])
+@pytest.mark.parametrize("kind", [*CONFIGURED, "source", "enhancer", "tool", "connector"])
 def test_one_file_and_one_contract_test_are_all_there_is_of_it(kind: str, in_use: None) -> None:
     (name,) = [
         name

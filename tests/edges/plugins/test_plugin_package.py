@@ -85,6 +85,7 @@ def test_it_is_there_once_it_is_installed(installed: Path) -> None:
         "subtitles": "parser",
         "paragraphs": "splitter",
         "explain_term": "tool",
+        "entries": "connector",
     }
     assert after["glossary"]["module"] == "citable_glossary.source"
     assert after["glossary"]["schema"]["properties"]["top_k"]["maximum"] == 50

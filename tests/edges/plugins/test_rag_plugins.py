@@ -103,7 +103,8 @@ def test_one_kind_alone() -> None:
     assert said.splitlines()[0] == "tool"
     assert "standard" not in said
     with pytest.raises(
-        CommandError, match="Unknown plugin kind “sauce”. Known: chat, embedding, enhancer, "
+        CommandError,
+        match="Unknown plugin kind “sauce”. Known: chat, connector, embedding, enhancer, ",
     ):
         run("--kind", "sauce")
 

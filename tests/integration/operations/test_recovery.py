@@ -21,7 +21,7 @@ from rag.providers.postgres.lexical import statistics as stats
 from rag.providers.procrastinate_queue import defer, is_waiting, release_queue_slot, retry_stalled
 from rag.services.files.requeue import requeue_files
 from rag.services.operations.recovery import purge_finished_jobs, recover_jobs, remove_orphans
-from tests.factories import FileFactory, QueryLogFactory, publish
+from tests.factories import FileFactory, QueryLogFactory, StoreFactory, publish
 from tests.integration.index_desk import ask, assert_whole
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -209,6 +209,17 @@ def test_uploads_that_nobody_finished_go_after_a_day(settings: Any, tmp_path: Pa
     assert {path.name for path in tmp_path.iterdir()} == {"tmpyoung.upload.txt", "notes.txt"}
     settings.FILE_UPLOAD_TEMP_DIR = tmp_path / "gone"
     assert remove_orphans() == 0
+
+
+def test_copies_of_connections_that_are_gone_go_after_a_day(settings: Any, tmp_path: Path) -> None:
+    settings.RAG = settings.RAG | {"CONNECTIONS_DIR": tmp_path}
+    connection = models.Connection.objects.create(store=StoreFactory(), name="a", connector="git")
+    for name in (f"{connection.pk}", "999999", "sync-killed", "sync-alive"):
+        (tmp_path / name / "inside").mkdir(parents=True)
+        age_s = 0 if name == "sync-alive" else 200_000
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    assert remove_orphans() == 2
+    assert {path.name for path in tmp_path.iterdir()} == {f"{connection.pk}", "sync-alive"}
 
 
 def test_bytes_that_go_while_they_are_looked_at_stop_no_upkeep(

@@ -108,6 +108,7 @@ def test_each_kind_has_its_method(registry: PluginRegistry) -> None:
         "chat": "load",
         "parser": "parse",
         "splitter": "split",
+        "connector": "list",
     }
     with pytest.raises(ConfigurationError, match="has no “enhance”"):
         registry.add("enhancer", make())

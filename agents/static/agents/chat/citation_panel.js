@@ -84,6 +84,7 @@ function show(page, asked) {
   get("evidence-body").replaceChildren(
     ...about(known, texts),
     make("p", { class: "hint" }, place),
+    page.url ? make("p", {}, make("a", { href: page.url, target: "_blank", rel: "noopener noreferrer" }, texts.origin)) : "",
     ...(page.is_current ? [] : [make("p", { class: "notice" }, texts.changed)]),
     ...(picture ? [make("h3", {}, texts.picture), picture] : []),
     make("h3", {}, texts.text), text,

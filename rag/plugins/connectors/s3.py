@@ -1,4 +1,4 @@
-"""A prefix of an S3 bucket, at Amazon, MinIO or others, as an origin of documents.
+"""Connector ``s3``: a prefix of an S3 bucket, at Amazon, MinIO or others.
 
 Keys come from the environment (see project.settings) and stand in no error.
 """
@@ -8,10 +8,15 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext_noop
+
 from rag.conf import conf
+from rag.core.connectors import ConnectorContext, OriginDocument
 from rag.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -19,20 +24,37 @@ from rag.core.errors import (
     ProviderError,
     ProviderTimeoutError,
 )
-from rag.core.origins import OriginDocument
+from rag.core.options import option
+from rag.core.plugins import register
+from rag.plugins.connectors.links import check_link_base, link_to
 
 SCHEME = "s3"
 TRIES = 3
 _LOST = {"NoSuchBucket", "NoSuchKey", "404"}
 
 
-class S3Origin:
-    """All objects below ``s3://bucket/prefix``, by the rest of their keys; ETags are marks.
+@register("connector")
+class S3Connector:
+    """All objects below a prefix of a bucket, by the rest of their keys.
 
     Raises InvalidInputError for another address and ConfigurationError without boto3 or keys.
     """
 
-    def __init__(self, address: str, *, tries: int = TRIES) -> None:
+    name = "s3"
+    label = gettext_noop("Object store (S3)")
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Options:
+        """Which prefix of which bucket; the keys are those of the installation."""
+
+        address: str = option(help="Bucket and prefix, such as s3://bucket/prefix.")
+        link_base: str = option(
+            "", help="Web address under which people open the files; their paths are added to it."
+        )
+        tries: int = option(TRIES, help="How often a call is tried.", minimum=1, maximum=10)
+
+    def __init__(self, options: Options) -> None:
+        address = options.address
         parts = urlsplit(address, allow_fragments=False)
         self._bucket, prefix = parts.netloc, parts.path.strip("/")
         if parts.scheme != SCHEME or not self._bucket or parts.query or "@" in self._bucket:
@@ -41,14 +63,19 @@ class S3Origin:
                 hint="Write s3://bucket/prefix.",
                 address=address,
             )
-        self.name = f"{self._bucket}/{prefix}".rstrip("/")
+        check_link_base(options.link_base)
+        self._options = options
+        self.origin_name = f"{self._bucket}/{prefix}".rstrip("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._client = _client(tries)
+
+    @cached_property
+    def _client(self) -> Any:
+        return _client(self._options.tries)
 
     def __str__(self) -> str:
-        return f"{SCHEME}://{self.name}"
+        return f"{SCHEME}://{self.origin_name}"
 
-    def listed(self) -> Iterator[OriginDocument]:
+    def list(self, context: ConnectorContext) -> Iterator[OriginDocument]:
         """Yield each object of all pages; folder marks, empty or with a slash, are left out."""
         pages = self._client.get_paginator("list_objects_v2")
         with self._told(""):
@@ -62,17 +89,28 @@ class S3Origin:
                     )
                 for one in page.get("Contents", ()):
                     path = one["Key"].removeprefix(self._prefix)
-                    listed = OriginDocument(path, one["Size"], one.get("ETag", "").strip('"'))
+                    mark, url = (
+                        one.get("ETag", "").strip('"'),
+                        link_to(self._options.link_base, path),
+                    )
+                    listed = OriginDocument(path, one["Size"], mark, url)
                     if path and not path.endswith("/") and not listed.is_hidden:
                         yield listed
 
+    def since(self, context: ConnectorContext) -> None:
+        """Return None: a bucket tells what is there, not what changed."""
+
     @contextmanager
-    def opened(self, path: str) -> Iterator[IO[bytes]]:
+    def fetch(self, document: OriginDocument, context: ConnectorContext) -> Iterator[IO[bytes]]:
         """Open one object as a stream."""
+        path = document.path
         with self._told(path):
             got = self._client.get_object(Bucket=self._bucket, Key=self._prefix + path)
             with closing(got["Body"]) as body:
                 yield io.BufferedReader(_Raw(body, self, path))
+
+    def permissions(self, document: OriginDocument) -> None:
+        """Return None: who may read a bucket is no matter of groups of people."""
 
     @contextmanager
     def _told(self, path: str) -> Iterator[None]:
@@ -101,7 +139,7 @@ class S3Origin:
 class _Raw(io.RawIOBase):
     """A body whose failures, in the middle of it, are told like all others."""
 
-    def __init__(self, body: Any, origin: S3Origin, path: str) -> None:
+    def __init__(self, body: Any, origin: S3Connector, path: str) -> None:
         self._body, self._origin, self._path = body, origin, path
 
     def readable(self) -> bool:

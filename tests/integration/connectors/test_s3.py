@@ -12,11 +12,11 @@ from django.core.management import CommandError, call_command
 
 from rag import models
 from rag.core import errors
-from rag.providers.origins.s3 import S3Origin
-from rag.services.files.sync import SyncResult, open_origin, preview_sync, sync_files
+from rag.services.connectors import SyncResult, connection_at
 from tests.factories import StoreFactory
 from tests.fakes.loopback import Fault
 from tests.fakes.s3_server import ACCESS_KEY, S3Server
+from tests.integration.connection_world import connect, sync_now
 from tests.integration.move_world import OPERATOR
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,8 +40,11 @@ def s3(settings: Any) -> Iterator[S3Server]:
 
 
 def sync(store: models.Store, address: str = "s3://docs/man", **values: Any) -> SyncResult:
-    origin = S3Origin(address, tries=1)
-    return sync_files(scope=OPERATOR, store=store, origin=origin, label=origin.name, **values)
+    return sync_now(connect(store, "s3", name="docs/man", address=address, tries=1), **values)
+
+
+def told(result: SyncResult) -> list[str]:
+    return [f"{path}: {reason}" for path, reason in result.failed]
 
 
 def held(store: models.Store) -> dict[str, tuple[int, str]]:
@@ -53,7 +56,7 @@ def test_all_pages_are_taken_and_nothing_is_fetched_twice(s3: S3Server) -> None:
     store = StoreFactory()
     done = sync(store)
     assert done.plan.new == ["a.txt", "b.txt", "d.txt", "sub/c.txt"]
-    assert (done.failed, len(done.queued)) == ((), 4)
+    assert (done.failed, len(done.queued)) == ([], 4)
     assert {path: name for path, (_, name) in held(store).items()} == {
         "a.txt": "a.txt",
         "b.txt": "b.txt",
@@ -66,7 +69,7 @@ def test_all_pages_are_taken_and_nothing_is_fetched_twice(s3: S3Server) -> None:
     assert s3.n_fetched() == 4
     assert [one.query["prefix"] for one in s3.calls if one.query] == ["man/", "man/"]
     again = sync(store)
-    assert (again.plan.n_same, again.queued, s3.n_fetched()) == (4, (), 4)
+    assert (again.plan.n_same, again.queued, s3.n_fetched()) == (4, [], 4)
 
 
 def test_new_changed_renamed_and_deleted_objects_are_followed(s3: S3Server) -> None:
@@ -78,10 +81,10 @@ def test_new_changed_renamed_and_deleted_objects_are_followed(s3: S3Server) -> N
     s3.objects["man/moved/c.txt"] = s3.objects.pop("man/sub/c.txt")
     del s3.objects["man/d.txt"]
     s3.objects["man/e.txt"] = b"a fifth one that is new"
-    told = preview_sync(store=store, origin=S3Origin("s3://docs/man/"), label="docs/man")
+    preview = sync(store, "s3://docs/man/", is_dry_run=True)
     assert held(store) == before
     done = sync(store)
-    for plan in (told, done.plan):
+    for plan in (preview.plan, done.plan):
         assert (plan.new, sorted(plan.changed)) == (["e.txt"], ["a.txt", "b.txt"])
         assert list(plan.renamed) == ["moved/c.txt"]
         assert [file.path for file in plan.deleted] == ["d.txt"]
@@ -118,7 +121,7 @@ def test_names_are_taken_as_they_are_and_lead_nowhere(s3: S3Server) -> None:
         "man/<b>\u202ename.txt": b"666666",
     }
     done = sync(store)
-    assert done.failed == ()
+    assert done.failed == []
     assert {path: name for path, (_, name) in held(store).items()} == {
         "中文 说明+100%.txt": "中文 说明+100%.txt",
         "a b&c?d#e.txt": "a b&c?d#e.txt",
@@ -169,8 +172,8 @@ def test_one_bad_object_stops_no_other(s3: S3Server, fault: Fault, said: str) ->
     s3.fail(fault)
     done = sync(store)
     assert len(done.failed) == 1
-    assert said in done.failed[0]
-    assert SECRET not in done.failed[0] and ACCESS_KEY not in done.failed[0]
+    assert said in told(done)[0]
+    assert SECRET not in told(done)[0] and ACCESS_KEY not in told(done)[0]
     assert sorted(held(store)) == ["a.txt", "d.txt", "sub/c.txt"]
     assert sync(store).plan.new == ["b.txt"]
 
@@ -190,7 +193,7 @@ def test_too_large_ones_are_not_fetched(s3: S3Server, settings: Any) -> None:
     settings.RAG = settings.RAG | {"MAX_FILE_BYTES": 10}
     done = sync(StoreFactory())
     assert done.plan.new == ["a.txt", "b.txt", "sub/c.txt"]
-    assert len(done.failed) == 1 and "“d.txt” is larger than" in done.failed[0]
+    assert len(done.failed) == 1 and "“d.txt” is larger than" in told(done)[0]
     assert s3.n_fetched("d.txt") == 0
 
 
@@ -229,17 +232,22 @@ def test_a_bucket_or_server_that_is_not_there_is_told(s3: S3Server, settings: An
 
 
 def test_addresses_and_keys_are_checked_before_anything_is_asked(settings: Any) -> None:
+    store = StoreFactory()
+
+    def at(address: str) -> models.Connection:
+        return connection_at(scope=OPERATOR, store=store, address=address)
+
     settings.RAG = settings.RAG | {"S3_ACCESS_KEY": "a", "S3_SECRET_KEY": "b"}
-    for bad in ("s3://", "http://docs/man", "s3://key:secret@docs/man", "s3://docs/man?x=1"):
+    for bad in ("s3://", "s3://key:secret@docs/man", "s3://docs/man?x=1"):
         with pytest.raises(errors.InvalidInputError, match="Write s3://bucket/prefix"):
-            open_origin(address=bad)
+            at(bad)
     with pytest.raises(errors.InvalidInputError, match="Name a folder"):
-        open_origin(address=" ")
-    assert open_origin(address="s3://docs").name == "docs"
-    assert open_origin(address="s3://docs/a/b/").name == "docs/a/b"
+        at(" ")
+    assert at("s3://docs/a/b/").name == "docs/a/b"
+    assert at("s3://docs").name == "docs"
     settings.RAG = settings.RAG | {"S3_SECRET_KEY": ""}
     with pytest.raises(errors.ConfigurationError, match="AWS_SECRET_ACCESS_KEY"):
-        open_origin(address="s3://docs")
+        sync_now(at("s3://docs"))
 
 
 def test_the_command_tells_and_keeps_secrets(
@@ -258,6 +266,6 @@ def test_the_command_tells_and_keeps_secrets(
     s3.fail(Fault(403, on="b.txt", times=9))
     with pytest.raises(CommandError, match="1 files could not be brought in"):
         call_command("rag_sync", "s3://docs/man", "--store", "house", "--no-wait")
-    told = capsys.readouterr()
-    assert "new: sub/c.txt" in told.out and "HTTP 403" in told.err
-    assert SECRET not in told.out + told.err + caplog.text
+    said = capsys.readouterr()
+    assert "new: sub/c.txt" in said.out and "HTTP 403" in said.err
+    assert SECRET not in said.out + said.err + caplog.text

@@ -1,0 +1,1 @@
+"""Admin pages of connections: their forms, syncs and reports."""
