@@ -7,7 +7,7 @@ WORKERS ?= 3
 SOAK_S ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test watch format smoke-gemini smoke-model upgrade-test soak bench house screenshots lint stop clean
+.PHONY: help demo serve test watch format smoke-gemini smoke-model upgrade-test soak fuzz clients bench house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -40,6 +40,15 @@ upgrade-test: .venv/tools  ## data of the oldest release in today's code; backup
 
 soak: .venv/tools  ## an hour of work, kills and full disks (SOAK_S=3600); nothing may be lost
 	@$(BIN)/python -m tests.soak.soak --seconds $(SOAK_S)
+
+fuzz: .venv/tools  ## 10,000 generated requests of the OpenAPI document, with real ids; some minutes
+	@$(BIN)/python -m pytest -q -s -n0 tests/fuzz/published_schema.py
+
+clients: .venv/tools  ## programs on clients of other people, against our server
+	@$(PYTHON) -m venv $${CITABLE_VAR:-var}/clients
+	@$${CITABLE_VAR:-var}/clients/bin/python -m pip -qq install -r tests/clients/requirements.txt
+	@CLIENTS_VENV=$$(cd $${CITABLE_VAR:-var}/clients && pwd) \
+	  $(BIN)/python -m pytest -q -s -n0 tests/clients/generated.py
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
 	@for name in quality smart_retrieval answerability analysis conversation citations grounding tables extractive search cache ingest documents ocr flows agents lifecycle swap admin_pages connectors; do \

@@ -6,18 +6,22 @@ characters no text may hold.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from django.http import HttpRequest, JsonResponse
 from django.utils.translation import get_language, override
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 
 from project.api import api, openai_api
 from rag.api.http.errors import json_response
 
+_REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 _METHODS = ("get", "post", "put", "patch", "delete")
 _DESCRIPTION = (
     "Search, cited answers, agents, flows, stores and files; `/v1` speaks OpenAI's protocol, "
@@ -95,6 +99,7 @@ _FORMS = {"/v1/": "OpenAIProblem", "/api/rag/nodes": "Sentence"} | dict.fromkeys
 )
 
 
+@csrf_exempt
 @require_safe
 def openapi_document(request: HttpRequest) -> JsonResponse:
     """Return the document of all addresses; descriptions of fields in the reader's language."""
@@ -120,14 +125,30 @@ def _document(language: str) -> dict[str, Any]:
     for path, operations in paths.items():
         for method, operation in _operations(operations):
             _declare(path, method, operation)
-    for schema in list(schemas.values()):
-        _forbid_nul(schema)
+    for name in _asked_for(paths, schemas):
+        _forbid_nul(schemas[name])
+        if name.endswith("Request"):
+            # DRF's, each a StrictSerializer.
+            schemas[name]["additionalProperties"] = False
     return {
         "openapi": "3.1.0",
         "info": {"title": "Citable", "version": "1", "description": _DESCRIPTION},
         "paths": dict(sorted({**paths, **_mcp(), **_OPEN}.items())),
         "components": {"schemas": schemas, "securitySchemes": {"key": _KEY, "cookie": _COOKIE}},
     }
+
+
+def _asked_for(paths: Mapping[str, Any], schemas: Mapping[str, Any]) -> set[str]:
+    """Return the schemas of what is sent here: those of requests, and what these lead to."""
+    found = set[str]()
+    waiting = [
+        one.get("requestBody") for item in paths.values() for _, one in _operations(item) if one
+    ]
+    while waiting:
+        names = set(_REFERENCE.findall(json.dumps(waiting.pop()))) - found
+        found |= names
+        waiting += [schemas[name] for name in names]
+    return found
 
 
 def _mcp() -> dict[str, Any]:

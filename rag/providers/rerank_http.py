@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from rag.core.errors import ConfigurationError
+from rag.core.errors import InvalidInputError
 from rag.core.hits import MAX_SCORE
 from rag.core.token_counter import current_token_counter
 from rag.providers.remote.retry import Failure, RetryPolicy, call_with_retry
@@ -27,7 +27,7 @@ class HttpReranker:
     def __init__(self, url: str, key: str = "", model: str = "") -> None:
         base = url.strip().rstrip("/")
         if not base:
-            raise ConfigurationError(
+            raise InvalidInputError(
                 "No reranker is set up.",
                 hint="Set {url_setting}, or rerank by a chat model.",
                 url_setting=URL_SETTING,

@@ -65,7 +65,7 @@ _SEARCH = json_body(
 )
 _STORE = json_body(
     {
-        "displayName": {"type": "string", "maxLength": 512},
+        "displayName": {"type": "string", "minLength": 1, "maxLength": 512},
         "backend": {"enum": ["", *models.Store.Backend.values]},
     }
 )
@@ -74,8 +74,8 @@ _UPLOAD = json_body(
         "file": {"type": "string", "format": "binary"},
         "fileSearchStoreName": {"type": "string", "minLength": 1},
         "displayName": {"type": "string"},
-        "maxTokensPerChunk": {"type": "string"},
-        "maxOverlapTokens": {"type": "string"},
+        "maxTokensPerChunk": {"type": "string", "pattern": "^[0-9]{0,9}$"},
+        "maxOverlapTokens": {"type": "string", "pattern": "^[0-9]{0,9}$"},
         "wait": {"enum": [text for text in _YES_OR_NO if text]},
     },
     required=("file", "fileSearchStoreName"),

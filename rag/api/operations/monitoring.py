@@ -8,6 +8,7 @@ import ipaddress
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -16,6 +17,7 @@ from rag.services.operations import flush_metrics, metrics_page, readiness
 _FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
 
 
+@csrf_exempt
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:
@@ -23,6 +25,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
+@csrf_exempt
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
@@ -33,6 +36,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
     return JsonResponse(told, status=200 if is_ready else 503)
 
 
+@csrf_exempt
 @never_cache
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:

@@ -7,7 +7,12 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_view
+from drf_spectacular.utils import (
+    OpenApiExample,
+    extend_schema,
+    extend_schema_field,
+    extend_schema_view,
+)
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.parsers import MultiPartParser
@@ -44,10 +49,15 @@ class _TargetBody(StrictSerializer):
     grade = serializers.IntegerField(default=1, min_value=1, max_value=3)
 
 
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "integer"}]})
+class StoreName(serializers.CharField):  # type: ignore[misc]  # DRF has no types
+    """A store by its id, slug or name; it is told by its id."""
+
+
 class GoldenQuestionBody(StrictSerializer, serializers.ModelSerializer):  # type: ignore[misc]
     """A question with what must be found for it."""
 
-    store = serializers.CharField(source="store_id", help_text="The store's id, slug or name.")
+    store = StoreName(source="store_id", help_text="The store's id, slug or name.")
     query = serializers.CharField(max_length=4000)
     targets = _TargetBody(many=True, required=False, max_length=MAX_TARGETS)
 

@@ -7,8 +7,10 @@ from rag.services.files.bulk_upload import UploadRequest, UploadResult, upload_m
 from rag.services.files.content import (
     MAX_CHARACTERS,
     document_text,
+    documents_after,
     export_chunks,
     open_original,
+    passage_text,
     stream_bytes,
     stream_lines,
 )

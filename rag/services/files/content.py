@@ -102,6 +102,24 @@ def export_chunks(*, scope: Scope, file_ids: Sequence[int]) -> Iterator[str]:
                 yield json.dumps(facts, ensure_ascii=False) + "\n"
 
 
+def documents_after(
+    *, scope: Scope, limit: int, file_id: int = 0, store: models.Store | None = None
+) -> list[models.File]:
+    """Return the next readable files that have a text, by their numbers; of one store or of all."""
+    files = models.File.objects.readable(scope).light().filter(revision__gt=0, pk__gt=file_id)
+    files = files if store is None else files.filter(store=store)
+    return list(files.order_by("pk")[:limit])
+
+
+def passage_text(*, chunk_id: int, scope: Scope) -> str:
+    """Return the text of a chunk that can be found; raise NotFoundError for any other."""
+    chunks = models.Chunk.objects.readable(scope).filter(is_live=True, enabled=True)
+    found = chunks.filter(pk=chunk_id).values_list("text", flat=True).first()
+    if found is None:
+        raise NotFoundError("There is no chunk {id}.", id=chunk_id)
+    return found
+
+
 def open_original(*, file: models.File) -> tuple[IO[bytes], int]:
     """Return the open bytes and their number; raise NotFoundError when they are missing.
 

@@ -44,6 +44,71 @@ def test_both_protocols_find_the_server_and_its_tools(desk: Desk, mode: Any) -> 
     assert json.loads(found.content[0].text) == found.structured_content
 
 
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_stores_documents_and_chunks_are_resources(desk: Desk, mode: Any) -> None:
+    other = FileFactory(store=StoreFactory(owner=UserFactory(), slug="board"), name="secret.txt")
+    (hidden,) = publish(other, "The board meets at noon.")
+    (hit,) = desk.call("search", query=QUESTION, top_k=1)["results"]
+
+    async def work(client: Client) -> Any:
+        listed = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+        read = [(await client.read_resource(one.uri)).contents[0].text for one in listed]
+        chunk = await client.read_resource(f"citable://chunks/{hit['chunk_id']}")
+        refusals = []
+        for uri in (
+            f"citable://documents/{other.pk}",
+            f"citable://chunks/{hidden.pk}",
+            "citable://stores/board",
+            "citable://stores/nowhere",
+            "citable://chunks/x",
+            "file:///etc/passwd",
+        ):
+            try:
+                await client.read_resource(uri)
+            except MCPError as error:
+                refusals.append(str(error).replace(uri, "…"))
+        return listed, templates, read, chunk.contents[0].text, refusals
+
+    listed, templates, read, chunk, refusals = desk.with_client(work, mode=mode)
+    assert listed[0].name == "manuals" and len(listed) == 3
+    assert "pump manual.txt" in read[0] and QUOTE in read[1] and chunk in hit["content"]
+    assert "secret" not in str(listed) + str(read)
+    assert len(refusals) == 6 and len(set(refusals)) == 1
+    assert len(templates) == 3
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_prompts_are_filled_in_the_reader_s_language(desk: Desk, mode: Any) -> None:
+    async def work(client: Client) -> Any:
+        names = [one.name for one in (await client.list_prompts()).prompts]
+        told = await client.get_prompt("answer_from_documents", {"question": QUESTION})
+        with pytest.raises(MCPError, match="question"):
+            await client.get_prompt("answer_from_documents", {})
+        with pytest.raises(MCPError, match="nonsense"):
+            await client.get_prompt("nonsense", {})
+        return names, told.messages[0].content.text
+
+    names, text = desk.with_client(work, mode=mode)
+    assert "summarize_document" in names and text.endswith(QUESTION)
+    chinese = desk.with_client(work, mode=mode, headers={"accept-language": "zh-Hans"})[1]
+    assert QUESTION in chinese and not chinese.startswith("Search")
+
+
+def test_notices_are_logged_to_who_listens(desk: Desk) -> None:
+    heard: list[Any] = []
+
+    async def listen(params: Any) -> None:
+        heard.append(params)
+
+    async def work(client: Client) -> Any:
+        return await client.call_tool("search", {"query": "What is the code QX-9917?"})
+
+    found = desk.with_client(work, mode="legacy", logging_callback=listen)
+    assert found.structured_content["notice"] in [one.data for one in heard]
+    assert {one.logger for one in heard} == {"search"}
+
+
 def test_from_a_search_to_the_text_around_it(desk: Desk) -> None:
     assert desk.call("list_stores") == {
         "stores": [{"store": "manuals", "title": "Manuals", "files": 2}]

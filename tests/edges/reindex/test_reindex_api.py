@@ -85,7 +85,7 @@ def test_a_move_is_steered(desk: Any) -> None:
     assert ok(client.send("post", f"{address}/retire"))["state"] == "swapped"
     ok(client.send("post", f"{address}/rollback"))
     assert ok(client.send("post", f"{address}/cancel"))["state"] == "cancelled"
-    assert error_of(client.send("post", f"{address}/explode"), 400)
+    assert error_of(client.send("post", f"{address}/explode"), 422)
 
 
 def test_who_may_not_change_the_store_sees_no_run_of_it(desk: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from rag.core.errors import (
     ConfigurationError,
+    InvalidInputError,
     ProviderError,
     ProviderTimeoutError,
     UnknownNameError,
@@ -102,7 +103,7 @@ def test_an_endpoint_that_fails_says_how(endpoint: RerankServer) -> None:
     endpoint.faults.append(Fault(delay_s=3.0, times=2))
     with pytest.raises(ProviderTimeoutError):
         reranker.rerank("q", ["a"], timeout_s=0.3)
-    with pytest.raises(ConfigurationError, match="RAG_RERANK_URL"):
+    with pytest.raises(InvalidInputError, match="RAG_RERANK_URL"):
         HttpReranker("")
     with pytest.raises(ConfigurationError, match="RAG_RERANK_URL"):
         HttpReranker("ftp://x")
@@ -135,7 +136,7 @@ def test_a_model_an_endpoint_or_both_decide(
     assert [(hit.rank, hit.score) for hit in found] == [(1, 0.9), (2, 0.5), (3, 0.1)]
     mixed = rerank_hits(query="q", hits=hits(0.9, 0.5, 0.1), method="mixed")
     assert order(mixed) == ["text 2", "text 1", "text 3"]
-    with pytest.raises(ConfigurationError, match="RAG_RERANK_URL"):
+    with pytest.raises(InvalidInputError, match="RAG_RERANK_URL"):
         rerank_hits(query="q", hits=hits(0.9, 0.5), method="endpoint")
     settings.RAG = {**settings.RAG, "RERANK_URL": f"{endpoint.origin}/v1", "RERANK_MODEL": "m"}
     by_endpoint = rerank_hits(query="q", hits=hits(0.9, 0.5, 0.1), method="endpoint")

@@ -1,0 +1,1 @@
+"""Fuzzing of the published OpenAPI document; ``make fuzz``, not part of the suite."""
