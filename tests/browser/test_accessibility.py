@@ -227,7 +227,7 @@ def _an_answer_is_spoken_and_the_focus_stays(somebody: Visitor) -> None:
     expect(page.locator("#heard[aria-live=polite]")).to_contain_text("The valve closes by itself.")
     press(page, ".turn.assistant .tools button[title='Helpful answer']")
     expect(page.locator(".comment textarea")).to_be_focused()
-    page.get_by_role("button", name="Save").press("Enter")
+    page.get_by_role("button", name="Save", exact=True).press("Enter")
     expect(page.locator(".turn.assistant")).to_contain_text("Thank you")
     assert page.evaluate("() => document.activeElement !== document.body")
     page.once("dialog", lambda dialog: dialog.accept("About valves"))

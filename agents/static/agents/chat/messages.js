@@ -66,7 +66,9 @@ export class Turn {
   drawFoot() {
     this.node.dataset.key = this.message.id ?? "";
     this.node.setAttribute("aria-busy", String(this.isRunning));
-    this.foot.replaceChildren(...(this.isAnswer ? this.answerFoot() : this.questionFoot()));
+    // A comment that is being written stays, whatever else of the answer becomes known.
+    for (const part of [...this.foot.children]) if (!part.matches("form.comment")) part.remove();
+    this.foot.prepend(...(this.isAnswer ? this.answerFoot() : this.questionFoot()));
   }
 
   get unheld() {
@@ -193,6 +195,7 @@ export class Turn {
   async judge(value) {
     const { texts, message } = this;
     const feedback = message.feedback === value ? null : value;
+    this.foot.querySelector("form.comment")?.remove();
     if (!await this.act.feedback(this, { feedback })) return;
     if (feedback === null) return;
     const field = make("textarea", { rows: "2", maxlength: "2000", "aria-label": texts.comment, placeholder: texts.comment });
@@ -201,7 +204,9 @@ export class Turn {
       make("button", { type: "submit", class: "primary" }, texts.save), make("button", { type: "button", onclick: () => form.remove() }, texts.cancel));
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      if (await this.act.feedback(this, { feedback, feedback_comment: field.value })) this.foot.append(make("p", { class: "notice", role: "status" }, texts.thanks));
+      if (!await this.act.feedback(this, { feedback, feedback_comment: field.value })) return;
+      form.remove();
+      this.foot.append(make("p", { class: "notice", role: "status" }, texts.thanks));
     });
     this.foot.append(form);
     field.focus();
