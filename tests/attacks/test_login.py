@@ -1,6 +1,6 @@
 """Guessing at the login doors: one account, many accounts, many addresses, forged headers and cookies.
 
-Before there was a throttle 10,000 passwords an hour could be tried at each door.
+Before there was a throttle nothing bounded how many passwords could be tried at each door.
 """
 
 from __future__ import annotations
