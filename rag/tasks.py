@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,7 +12,14 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
 
 from rag.core.errors import RAGError
-from rag.providers.procrastinate_queue import JobContext, RetryStrategy, app, release_queue_slot
+from rag.providers.procrastinate_queue import (
+    JobContext,
+    RetryStrategy,
+    app,
+    has_overtaken,
+    put_back,
+    release_queue_slot,
+)
 from rag.services.connectors import fail_sync, run_sync_job, start_due_syncs
 from rag.services.evaluation import fail_evaluation, run_evaluation_job
 from rag.services.index import build_pending_indexes, drain_outbox, reweigh_store
@@ -33,12 +42,34 @@ RETRY = RetryStrategy(
 )
 # Whether the files of a reindex run have ended is looked at that often, in seconds.
 LOOK_AGAIN_S = 5
+# A file that is indexed for longer lets smaller ones pass that wait. What it has read is read again
+# then, so this is not short.
+SLICE_S = 20.0
+# What waits for less is about to be taken by another slot.
+PATIENCE_S = 2.0
 # A search looks at what waits, so it is enough that this stays little.
 FEED_EVERY_S = 10
 # As often as is needed to bring jobs back soon after their worker counts as dead.
 _RECOVERY_S = max(
     1, min(10, int(settings.PROCRASTINATE_WORKER_DEFAULTS["stalled_worker_timeout"] / 2))
 )
+
+
+def _turn_of(job: Any) -> Callable[[], bool]:
+    """Return what tells a long job that smaller ones wait, once it has had its time."""
+    began = time.monotonic()
+    seen_at: float | None = None
+
+    def gives_way() -> bool:
+        nonlocal seen_at
+        now = time.monotonic()
+        if now - began < SLICE_S or not has_overtaken(job):
+            seen_at = None
+            return False
+        seen_at = now if seen_at is None else seen_at
+        return now - seen_at >= PATIENCE_S
+
+    return gives_way
 
 
 @app.task(name="rag.index_file", queue="index", retry=RETRY, pass_context=True)
@@ -54,7 +85,14 @@ def index_file_task(
     try:
         release_queue_slot(context.job.id)
         with charged_to(user_id=user_id, key_id=key_id):
-            index_file(file_id=file_id, fresh_vectors=fresh_vectors, from_text=from_text)
+            is_done = index_file(
+                file_id=file_id,
+                fresh_vectors=fresh_vectors,
+                from_text=from_text,
+                gives_way=_turn_of(context.job),
+            )
+        if not is_done:
+            put_back(context.job)
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:

@@ -121,10 +121,14 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRule:
-    """How long chunks are, in tokens of the store's embedding model."""
+    """How long chunks are, in tokens of the store's embedding model, and what cuts them.
+
+    ``splitter`` is a plugin's name; empty is the installation's, RAG_SPLITTER.
+    """
 
     max_tokens: int = 200
     overlap_tokens: int = 20
+    splitter: str = ""
 
     def __post_init__(self) -> None:
         if not 50 <= self.max_tokens <= 500:
@@ -165,7 +169,8 @@ class Chunk:
     ``own_start`` is where the part that no earlier chunk holds begins; ``page_first`` and
     ``page_last`` are None where the format has no pages. ``context`` is text from elsewhere in the
     document that the span needs to be understood, such as a table's header row or a list's lead: it
-    is embedded and indexed with the chunk, but is no part of it.
+    is embedded and indexed with the chunk, but is no part of it. ``parent_start`` is the same for
+    the chunks that are shown together when one of them is found.
     """
 
     ordinal: int
@@ -179,6 +184,7 @@ class Chunk:
     heading_path: tuple[str, ...] = ()
     block_kinds: tuple[str, ...] = ()
     context: str = ""
+    parent_start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

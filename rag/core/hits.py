@@ -42,7 +42,7 @@ class Hit:
     ``chunk_id``, ``file_id`` and span, may have an ``external_id`` where it came from, and its
     row or item as JSON-safe ``data``. ``score`` None: the source does not rank. ``table_header`` is
     what the text goes on with and stands in an earlier chunk: a table's header, a list's lead, a
-    title.
+    title. ``parent_start`` names the passage that a chunk is shown with, until it is.
     """
 
     text: str
@@ -67,6 +67,7 @@ class Hit:
     heading_path: tuple[str, ...] = ()
     table_header: str = ""
     token_count: int = 0
+    parent_start: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property

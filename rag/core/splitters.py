@@ -31,7 +31,8 @@ class ChunkSpan:
     """A chunk's place ``[start, end)``; before ``own`` it repeats what the chunk before it holds.
 
     ``n_tokens`` None is counted by who asked. ``context`` is text from elsewhere that is embedded
-    with it, such as a table's header.
+    with it, such as a table's header. ``parent_start`` is where the passage begins that it is shown
+    with; all spans of a passage have the same, None is shown alone.
     """
 
     start: int
@@ -39,10 +40,14 @@ class ChunkSpan:
     end: int
     n_tokens: int | None = None
     context: str = ""
+    parent_start: int | None = None
 
 
 class Splitter(Protocol):
-    """Cuts documents; every character but white space is in the own part of exactly one span."""
+    """Cuts documents; every character but white space is in the own part of exactly one span.
+
+    It is given section by section, which a plugin with ``crosses_headings = True`` is not.
+    """
 
     def split(self, request: SplitRequest) -> Iterator[ChunkSpan]:
         """Yield the spans of the stretch, in order."""

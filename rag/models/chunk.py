@@ -59,6 +59,8 @@ class Chunk(models.Model):
     char_start = models.PositiveIntegerField(_("start"))
     char_end = models.PositiveIntegerField(_("end"))
     own_start = models.PositiveIntegerField(_("own start"))
+    # Of the passage that it is shown with: chunks of one file with the same value.
+    parent_start = models.PositiveIntegerField(null=True, editable=False)
     page_first = models.PositiveIntegerField(_("first page"), null=True)
     page_last = models.PositiveIntegerField(_("last page"), null=True)
     heading_path = models.JSONField(_("heading path"), default=list, blank=True)
@@ -96,6 +98,12 @@ class Chunk(models.Model):
             # Lists go store by store.
             models.Index(
                 fields=["store", "file", "char_end", "ordinal"], name="rag_chunk_of_store"
+            ),
+            # What is shown with a chunk that was found.
+            models.Index(
+                fields=["file", "parent_start"],
+                condition=Q(parent_start__isnull=False, is_live=True),
+                name="rag_chunk_passage",
             ),
             # What a new revision of the file must not lose.
             models.Index(

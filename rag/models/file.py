@@ -105,6 +105,14 @@ class File(models.Model):
     )
     max_tokens_per_chunk = models.PositiveIntegerField(_("chunk size"), null=True, editable=False)
     max_overlap_tokens = models.PositiveIntegerField(_("overlap"), null=True, editable=False)
+    splitter = models.CharField(
+        _("chunking template"),
+        max_length=40,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("Empty: the template of the store. The file is cut anew when it is changed."),
+    )
     remote_name = models.CharField(
         _("name at Gemini"), max_length=300, blank=True, default="", editable=False
     )
@@ -143,6 +151,7 @@ class File(models.Model):
         return ChunkRule(
             rule.max_tokens if size is None else size,
             rule.overlap_tokens if overlap is None else overlap,
+            self.splitter or rule.splitter,
         )
 
     @property

@@ -113,6 +113,14 @@ class Store(models.Model):
         validators=[MinValueValidator(0), MaxValueValidator(100)],
         help_text=_("0 to 100 tokens that a chunk repeats from the one before."),
     )
+    splitter = models.CharField(
+        _("chunking template"),
+        max_length=40,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("What ends a chunk. Empty: the template of the installation."),
+    )
     ocr = models.BooleanField(
         _("text recognition (OCR)"),
         default=False,
@@ -220,7 +228,7 @@ class Store(models.Model):
     @property
     def chunk_rule(self) -> ChunkRule:
         """Return how files of this store are cut."""
-        return ChunkRule(self.max_tokens_per_chunk, self.max_overlap_tokens)
+        return ChunkRule(self.max_tokens_per_chunk, self.max_overlap_tokens, self.splitter)
 
     @property
     def retrieval_settings(self) -> RetrievalSettings:

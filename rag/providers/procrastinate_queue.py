@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -29,6 +30,20 @@ SELECT f.id, coalesce((SELECT (j.args->>'fresh_vectors')::boolean FROM procrasti
 FROM rag_file f WHERE f.status = 'processing' AND NOT EXISTS (
   SELECT FROM procrastinate_jobs j WHERE j.lock = 'file:' || f.id AND j.status IN ('todo', 'doing'))
 ORDER BY f.id
+"""
+# Turns are seconds since then, as far as a priority is a whole number of 32 bits.
+_EPOCH = 1_767_225_600
+_OVERTAKING = """
+SELECT EXISTS (SELECT FROM procrastinate_jobs j WHERE j.status = 'todo' AND j.queue_name = %s
+  AND j.priority > %s AND (j.scheduled_at IS NULL OR j.scheduled_at <= now())
+  AND NOT EXISTS (SELECT FROM procrastinate_jobs o WHERE o.lock = j.lock AND o.status = 'doing'))
+"""
+_WAITING_FILES = """
+SELECT f.id, f.size, f.name, f.n_chunks FROM procrastinate_jobs j
+  JOIN rag_file f ON f.id = (j.args->>'file_id')::bigint
+WHERE j.status = 'todo' AND j.task_name = 'rag.index_file'
+  AND (j.scheduled_at IS NULL OR j.scheduled_at <= now())
+ORDER BY j.priority DESC, j.id
 """
 # Locked rows are being finished, or brought back by another worker.
 _RETRY_STALLED = """
@@ -79,21 +94,45 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
 )
 
 
-def defer(task: str, *, lock: str, delay_s: int = 0, **arguments: Any) -> bool:
+def defer(
+    task: str, *, lock: str, delay_s: int = 0, expected_s: float = 0.0, **arguments: Any
+) -> bool:
     """Queue a task in the caller's transaction; return False when the same one waits already.
 
-    Jobs of one ``lock`` run one after the other. Those with other flags are not the same.
+    Jobs of one ``lock`` run one after the other. Those with other flags are not the same. Whatever
+    is queued in the next ``expected_s`` seconds and expects less goes before it, and nothing later.
     """
-    flags = sorted(name for name, value in arguments.items() if value is True)
+    turn = int(time.time() - _EPOCH + delay_s + expected_s)
     later: dict[str, Any] = {"schedule_in": {"seconds": delay_s}} if delay_s else {}
-    place = ":".join((task, lock, *flags))
-    job = app.configure_task(task, lock=lock, queueing_lock=place, **later)
+    return _put(task, lock, arguments, priority=-turn, **later)
+
+
+def _put(task: str, lock: str | None, arguments: Mapping[str, Any], **options: Any) -> bool:
+    flags = sorted(name for name, value in arguments.items() if value is True)
+    place = ":".join((task, str(lock), *flags))
+    job = app.configure_task(task, lock=lock, queueing_lock=place, **options)
     try:
         with transaction.atomic():
             job.defer(**arguments)
     except AlreadyEnqueued:
         return False
     return True
+
+
+def put_back(job: Any) -> None:
+    """Queue a running job once more, in its turn; it begins when this run has ended."""
+    _put(job.task_name, job.lock, job.task_kwargs, priority=job.priority)
+
+
+def has_overtaken(job: Any) -> bool:
+    """Return whether a job that could run, and whose turn is before a running one's, waits."""
+    ((is_late,),) = _rows(_OVERTAKING, [job.queue, job.priority])
+    return bool(is_late)
+
+
+def waiting_before() -> list[tuple[int, int, str, int]]:
+    """Return file, size, name and chunks of each file that waits to be indexed, in their turns."""
+    return _rows(_WAITING_FILES, [])
 
 
 def release_queue_slot(job_id: int | None) -> None:

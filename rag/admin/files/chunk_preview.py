@@ -1,11 +1,11 @@
-"""Chunk preview: how a file would be split by another size or overlap; stored only on request."""
+"""Chunk preview: a file split by another template, size or overlap; stored only on request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import messages
@@ -24,9 +24,16 @@ from rag.admin.ui.admin_page import ObjectPage
 from rag.admin.ui.messages import error_sentence, warning_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import scope_for
+from rag.admin.ui.splitters import (
+    installation_choice,
+    rechunk_sentence,
+    template_choices,
+    template_label,
+)
 from rag.core.documents import Chunk, ChunkRule
 from rag.core.errors import RAGError
-from rag.services.ingest import preview_chunks
+from rag.services.ingest import ChunkPreview, preview_chunks
+from rag.services.reindex import rechunk_store
 from rag.services.stores import update_store
 
 
@@ -87,13 +94,47 @@ def _piece(
 
 WINDOW = 12_000
 MAX_FILES = 100
+# As many chunks are shown of each rule, side by side.
+N_FIRST = 5
 
 
 class ChunkRuleForm(forms.Form):
-    """Chunk size and overlap to try."""
+    """Template, chunk size and overlap to try."""
 
+    template = forms.ChoiceField(label=gettext_lazy("chunking template"), required=False)
     size = forms.IntegerField(label=gettext_lazy("chunk size"), min_value=50, max_value=500)
     overlap = forms.IntegerField(label=gettext_lazy("overlap"), min_value=0, max_value=100)
+
+    def __init__(self, given: Any, chosen: str) -> None:
+        super().__init__(given)
+        field = cast(forms.ChoiceField, self.fields["template"])
+        field.choices = template_choices(installation_choice(), chosen)
+
+    @property
+    def rule(self) -> ChunkRule:
+        """Return the rule of valid values."""
+        values = self.cleaned_data
+        return ChunkRule(values["size"], values["overlap"], values["template"])
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFigures:
+    """What a rule makes of a file, for a column: its template, figures and first chunks."""
+
+    title: str
+    template: str
+    preview: ChunkPreview
+
+    @property
+    def lengths(self) -> tuple[int, int, int]:
+        """Return the tokens of the shortest chunk, of the middle one and of the longest."""
+        counts = sorted(chunk.token_count for chunk in self.preview.chunks) or [0]
+        return counts[0], counts[len(counts) // 2], counts[-1]
+
+    @property
+    def first(self) -> Sequence[Chunk]:
+        """Return the first chunks."""
+        return self.preview.chunks[:N_FIRST]
 
 
 class ChunkPreviewPage(ObjectPage):
@@ -125,7 +166,8 @@ class ChunkPreviewPage(ObjectPage):
         own = self.file.chunk_rule if self.file else self.row.chunk_rule
         first = {"size": own.max_tokens, "overlap": own.overlap_tokens}
         given = {name: self.request.GET.get(name) or value for name, value in first.items()}
-        form = ChunkRuleForm(given)
+        given["template"] = self.request.GET.get("template", own.splitter)
+        form = ChunkRuleForm(given, own.splitter)
         context: dict[str, Any] = {
             "form": form,
             "store": self.row,
@@ -135,33 +177,42 @@ class ChunkPreviewPage(ObjectPage):
             "may_edit": self._may_edit(),
         }
         if self.file and form.is_valid():
-            rule = ChunkRule(form.cleaned_data["size"], form.cleaned_data["overlap"])
-            context |= {"rule": rule, "is_own": rule == own, **self._shown(self.file.pk, rule)}
+            context |= {"rule": form.rule, "is_own": form.rule == own}
+            context |= self._shown(self.file, form.rule)
         return super().get_context_data(**{**context, **kwargs})
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         """Save the rule for the store; present files keep their chunks until reindexed."""
-        form = ChunkRuleForm(request.POST)
+        before = self.row.splitter
+        form = ChunkRuleForm(request.POST, before)
         if not self._may_edit():
             raise PermissionDenied
         if form.is_valid():
             values = {
                 "max_tokens_per_chunk": form.cleaned_data["size"],
                 "max_overlap_tokens": form.cleaned_data["overlap"],
+                "splitter": form.cleaned_data["template"],
             }
+            scope = scope_for(request)
             try:
-                update_store(scope=scope_for(request), store=self.row, values=values)
+                update_store(scope=scope, store=self.row, values=values)
+                is_cut = self.row.splitter != before
+                n_files = rechunk_store(scope=scope, store=self.row) if is_cut else 0
             except RAGError as error:
                 return self.render_error(error)
             messages.success(request, _("The store cuts files by this rule from now on."))
-            messages.warning(
-                request, _("Files keep their chunks until their store is indexed again.")
-            )
+            if is_cut:
+                messages.success(request, rechunk_sentence(n_files))
+            else:
+                text = _("Files keep their chunks until their store is indexed again.")
+                messages.warning(request, text)
         return redirect(reverse("admin:rag_store_change", args=[self.row.pk]))
 
-    def _shown(self, file_id: int, rule: ChunkRule) -> dict[str, Any]:
+    def _shown(self, file: models.File, rule: ChunkRule) -> dict[str, Any]:
+        scope, own = scope_for(self.request), file.chunk_rule
         try:
-            made = preview_chunks(scope=scope_for(self.request), file_id=file_id, rule=rule)
+            made = preview_chunks(scope=scope, file_id=file.pk, rule=rule)
+            now = preview_chunks(scope=scope, file_id=file.pk, rule=own) if rule != own else made
         except RAGError as error:
             return {"error": error_sentence(error)}
         at = min(parse_int(self.request.GET.get("at", "")), max(0, len(made.text) - 1))
@@ -170,6 +221,10 @@ class ChunkPreviewPage(ObjectPage):
         return {
             "preview": made,
             "change": made.n_chunks - made.n_today,
+            "columns": [
+                RuleFigures(_("At present"), self._template(own), now),
+                *([RuleFigures(_("Chosen"), self._template(rule), made)] if rule != own else []),
+            ],
             "notice": warning_sentence(rule.notice.as_dict()) if rule.notice else "",
             "pieces": split_by_chunks(made.text, (start, end), made.chunks, made.kept),
             "start": start,
@@ -178,6 +233,9 @@ class ChunkPreviewPage(ObjectPage):
             "before": start - WINDOW if start else None,
             "after": end if end < len(made.text) else None,
         }
+
+    def _template(self, rule: ChunkRule) -> str:
+        return template_label(rule.splitter) if rule.splitter else installation_choice()
 
     def _may_edit(self) -> bool:
         user: Any = self.request.user

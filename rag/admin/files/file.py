@@ -29,6 +29,7 @@ from rag.admin.ui.group_field import GroupFieldAdmin
 from rag.admin.ui.messages import error_sentence, warning_sentence
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import row_ids, scope_for
+from rag.admin.ui.splitters import rechunk_sentence
 from rag.core.access import Scope
 from rag.core.documents import KINDS
 from rag.core.errors import NotFoundError, RAGError
@@ -36,7 +37,9 @@ from rag.services.files import (
     cancel_files,
     delete_files,
     open_original,
+    queue_places,
     set_encoding,
+    set_splitter,
     stream_bytes,
     update_file,
     visible_files,
@@ -124,6 +127,7 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
             {
                 "fields": (
                     "encoding_override",
+                    "splitter",
                     "kind",
                     "bytes",
                     "encoding",
@@ -163,6 +167,9 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
         codec = form.cleaned_data["encoding_override"]
         if set_encoding(scope=scope_for(request), file=obj, encoding=codec):
             self.message_user(request, _("The file is read and indexed again."), messages.SUCCESS)
+        template = form.cleaned_data.get("splitter", obj.splitter)
+        if set_splitter(scope=scope_for(request), file=obj, splitter=template):
+            self.message_user(request, rechunk_sentence(1), messages.SUCCESS)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Do nothing: the service has set the groups."""
@@ -178,12 +185,16 @@ class FileAdmin(FileActions, GeminiDeletion, GroupFieldAdmin):
         return {models.Chunk._meta.verbose_name_plural: sum(row.n_chunks for row in rows)}
 
     def complete_rows(self, rows: list[Any]) -> None:
-        """Count the pages of the rows shown, without fetching the page tables."""
+        """Count the pages of the rows shown, and find the places of those that wait."""
         n_pages = Func("pages", function="jsonb_array_length", output_field=IntegerField())
         files = models.File.objects.filter(pk__in=[row.pk for row in rows])
         counts = dict(files.values_list("pk", n_pages))
         for row in rows:
             row.page_count = counts.get(row.pk, 0)
+        waiting = [row for row in rows if row.progress.get("stage") == "waiting"]
+        places = queue_places() if waiting else {}
+        for row in waiting:
+            row.queue_place = places.get(row.pk)
 
     @admin.action(description=_("Remove from the queue"), permissions=["change"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:

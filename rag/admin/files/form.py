@@ -12,6 +12,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from rag import models
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.splitters import template_choices
 from rag.core.errors import RAGError
 from rag.services.files import clean_name, clean_path
 from rag.stages.detect.decode import USUAL
@@ -32,8 +33,18 @@ class FileForm(ConflictCheckedForm):
         ),
     )
 
+    splitter = forms.ChoiceField(
+        label=_("chunking template"),
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        help_text=_("Empty: the template of the store. The file is cut anew when it is changed."),
+    )
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if "splitter" in self.fields:
+            chosen = cast(forms.ChoiceField, self.fields["splitter"])
+            chosen.choices = template_choices(str(_("as the store")), self.instance.splitter)
         if "encoding_override" in self.fields:
             codec = self.instance.encoding_override
             known = USUAL if codec in {"", *USUAL} else {**USUAL, codec: codec}

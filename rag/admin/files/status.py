@@ -7,10 +7,12 @@ from typing import Any
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from rag import models
 from rag.admin.ui.cells import join_cells, label
 from rag.admin.ui.messages import error_sentence
+from rag.services.files import QueuePlace
 
 STATUS_COLOURS = {
     models.File.Status.IDLE: "idle",
@@ -31,7 +33,7 @@ def status_cell(file: models.File) -> SafeString:
                 '<progress class="desk-progress" max="100" value="{}"></progress>'
                 '<span class="desk-note">{}</span>',
                 percent,
-                progress_sentence(file.progress),
+                progress_sentence(file.progress, getattr(file, "queue_place", None)),
             )
         )
     elif file.error:
@@ -49,8 +51,8 @@ def is_busy(file: models.File) -> bool:
     return file.status in (models.File.Status.UPLOADING, models.File.Status.PROCESSING)
 
 
-def progress_sentence(progress: dict[str, Any]) -> str:
-    """Return where a running file is: its stage, share and chunks."""
+def progress_sentence(progress: dict[str, Any], place: QueuePlace | None = None) -> str:
+    """Return where a running file is: its stage, share and chunks, or who goes before it."""
     stages = {
         "waiting": _("waiting for its turn"),
         "parsing": _("reading"),
@@ -60,6 +62,14 @@ def progress_sentence(progress: dict[str, Any]) -> str:
     }
     stage = str(progress.get("stage", ""))
     parts = [stages.get(stage, stage)]
+    if place is not None and place.n_before:
+        minutes = max(1, round(place.seconds / 60))
+        text = ngettext(
+            "%(n)d file before it, about %(minutes)d min",
+            "%(n)d files before it, about %(minutes)d min",
+            place.n_before,
+        )
+        parts.append(text % {"n": place.n_before, "minutes": minutes})
     if progress.get("share"):
         parts.append(f"{100 * float(progress['share']):.0f} %")
     if progress.get("pages"):

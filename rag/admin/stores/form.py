@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.utils.text import slugify
@@ -13,6 +13,7 @@ from rag import models
 from rag.admin.stores.settings_form import SettingsField
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.messages import error_sentence
+from rag.admin.ui.splitters import TemplateField
 from rag.conf import conf
 from rag.core.errors import RAGError
 from rag.services.index import ensure_space
@@ -23,6 +24,9 @@ class StoreForm(ConflictCheckedForm):
 
     audit_kinds = ("store", "store readers", "store editors")
 
+    splitter = TemplateField(
+        help_text=_("When it is changed, the store's files are cut anew by the queue.")
+    )
     retrieval = SettingsField(label=_("Retrieval settings"))
     embedding_model = forms.CharField(
         label=_("embedding model"),
@@ -39,6 +43,8 @@ class StoreForm(ConflictCheckedForm):
         super().__init__(*args, **kwargs)
         if "embedding_model" in self.fields:
             self.fields["embedding_model"].widget.attrs["placeholder"] = conf().embedding_model
+        if "splitter" in self.fields:
+            cast(TemplateField, self.fields["splitter"]).offer(self.instance.splitter)
         if "backend" in self.fields:
             self.fields["backend"].initial = conf().default_store_backend
             self.fields["backend"].required = False

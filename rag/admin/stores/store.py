@@ -23,8 +23,10 @@ from rag.admin.ui.cells import column, join_cells, label, list_link, page_link
 from rag.admin.ui.gemini import GeminiStoreActions, gemini_state
 from rag.admin.ui.group_field import OwnedAdmin
 from rag.admin.ui.scoped import OverviewAdmin, scope_for
+from rag.admin.ui.splitters import rechunk_sentence
 from rag.core.documents import ChunkRule
 from rag.services.ingest import is_ocr_installed
+from rag.services.reindex import rechunk_store
 from rag.services.stores import create_store, delete_store
 from rag.stages.detect.file_errors import NEEDS_OCR
 
@@ -37,6 +39,7 @@ SERVICE_FIELDS = (
     "is_public",
     "max_tokens_per_chunk",
     "max_overlap_tokens",
+    "splitter",
     "ocr",
     "reads_hidden_cells",
     "retrieval",
@@ -88,6 +91,7 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
                 {
                     "fields": [
                         "ocr",
+                        "splitter",
                         "max_tokens_per_chunk",
                         "max_overlap_tokens",
                         "reads_hidden_cells",
@@ -122,6 +126,9 @@ class StoreAdmin(StoreActions, GeminiStoreActions, OwnedAdmin, OverviewAdmin):
                     _("Scans that are here already are read when the store is indexed again."),
                     messages.WARNING,
                 )
+            if "splitter" in form.changed_data:
+                n_files = rechunk_store(scope=scope_for(request), store=obj)
+                self.message_user(request, rechunk_sentence(n_files), messages.SUCCESS)
             if _HOW_FILES_ARE_READ & set(form.changed_data):
                 self.message_user(
                     request,

@@ -69,6 +69,7 @@ class StoreBody(_Row):
             "editor_groups",
             "max_tokens_per_chunk",
             "max_overlap_tokens",
+            "splitter",
             "ocr",
             "reads_hidden_cells",
             "retrieval",

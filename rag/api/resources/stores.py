@@ -17,6 +17,7 @@ from rag.api.resources.views import ScopedViews
 from rag.core.errors import ForbiddenError
 from rag.services.chunks import add_chunk, delete_chunks, edit_chunk, find_first_chunks
 from rag.services.files import set_chunks_enabled
+from rag.services.reindex import rechunk_store
 from rag.services.stores import create_store, delete_store, update_store
 
 _GROUPS = ("reader_groups", "editor_groups")
@@ -37,7 +38,8 @@ _NEW_STORE = OpenApiExample(
     ),
     partial_update=extend_schema(
         summary="Change a store",
-        description="Files keep their chunks until they are indexed again.",
+        description="Another `splitter` queues the store's files to be cut anew (a reindex run of "
+        "chunks). After any other change files keep their chunks until they are indexed again.",
         responses={200: StoreBody, **PROBLEMS},
     ),
     destroy=extend_schema(
@@ -72,7 +74,10 @@ class StoreViews(ScopedViews):
         store = self.editable_object()
         values = self.checked(StoreBody, store)
         groups = {name: values.pop(name) for name in _GROUPS if name in values}
+        template = store.splitter
         update_store(scope=self.scope, store=store, values=values, **groups)
+        if store.splitter != template:
+            rechunk_store(scope=self.scope, store=store)
         return self.one(store)
 
     def destroy(self, request: Any, pk: str) -> Response:

@@ -96,7 +96,8 @@ def _pinned(hit: Hit, rows: dict[tuple[int, int | None], dict[str, Any]]) -> Hit
     # The best one leads; chunks that were edited since are no one text any more.
     best = next((one for one in read if one.chunk_id == hit.chunk_id), read[0])
     ranked = [one if one is best else replace(one, rank=hit.rank + 1) for one in read]
-    joined, _ = merge_neighbours(ranked, partial(_between, hit, read))
+    # They were one once, however long.
+    joined, _ = merge_neighbours(ranked, partial(_between, hit, read), max_tokens=None)
     return joined[0] if len(joined) == 1 else best
 
 

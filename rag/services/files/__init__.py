@@ -23,8 +23,8 @@ from rag.services.files.edit import (
     set_files_enabled,
     update_file,
 )
-from rag.services.files.replace import replace_file, set_encoding
-from rag.services.files.requeue import requeue_files
+from rag.services.files.replace import replace_file, set_encoding, set_splitter
+from rag.services.files.requeue import QueuePlace, queue_places, requeue_files
 from rag.services.files.upload import (
     FileAttributes,
     as_remote_document,

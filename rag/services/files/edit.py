@@ -55,7 +55,7 @@ def set_files_enabled(*, scope: Scope, file_ids: Sequence[int], enabled: bool) -
 def move_files(*, scope: Scope, file_ids: Sequence[int], target: models.Store) -> MoveResult:
     """Bring files to another store, where they are read anew, and delete them here.
 
-    Name, metadata, encoding, chunk size and groups go along; what people did to chunks does not.
+    Name, metadata, encoding, chunking and groups go along; what people did to chunks does not.
     Raises ForbiddenError for a target that ``scope`` may not edit. Not to be called in a
     transaction.
     """
@@ -83,7 +83,12 @@ def _copy(file: models.File, target: models.Store) -> FileUpload:
     rule = ChunkRule(size, overlap) if size is not None and overlap is not None else None
     # Claimed, so that nothing is indexed before the file's groups are set.
     attributes = FileAttributes(
-        file.content_type, file.metadata, file.encoding_override, rule, is_claimed=True
+        file.content_type,
+        file.metadata,
+        file.encoding_override,
+        rule,
+        file.splitter,
+        is_claimed=True,
     )
     groups = list(file.restricted_to.all())
     try:

@@ -13,10 +13,9 @@ from django.db import IntegrityError, InterfaceError, OperationalError, transact
 from rag import models
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
-from rag.providers.procrastinate_queue import defer
-from rag.services.files.requeue import requeue_files
+from rag.core.plugins import PLUGINS
+from rag.services.files.requeue import queue_file, requeue_files
 from rag.services.files.upload import FileUpload, StoredBytes, store_bytes
-from rag.services.usage import current_payer
 from rag.stages.detect.decode import encoding_name
 
 _WRITTEN = (
@@ -44,6 +43,23 @@ def set_encoding(*, scope: Scope, file: models.File, encoding: str) -> bool:
         return False
     file.encoding_override = codec
     requeue_files(store=file.store, file_ids=[file.pk])
+    return True
+
+
+def set_splitter(*, scope: Scope, file: models.File, splitter: str) -> bool:
+    """Keep the chunking template of one file, empty for its store's; queue it if it is new.
+
+    Return whether it is. The present chunks serve until the text that was read is cut anew. Raises
+    UnknownNameError for an unknown template and ForbiddenError to who may not edit the store.
+    """
+    if splitter:
+        PLUGINS.get("splitter", splitter)
+    file.require_editable(scope)
+    rows = models.File.objects.filter(pk=file.pk).exclude(splitter=splitter)
+    if not rows.update(splitter=splitter):
+        return False
+    file.splitter = splitter
+    requeue_files(store=file.store, file_ids=[file.pk], from_text=True)
     return True
 
 
@@ -111,7 +127,7 @@ def _swap_bytes(
                 setattr(row, field, value)
             row.save(update_fields=[*_WRITTEN, *changes])
             if row.status == states.PROCESSING:
-                defer("rag.index_file", lock=f"file:{row.pk}", file_id=row.pk, **current_payer())
+                queue_file(file_id=row.pk, name=row.name, size=row.size)
     except IntegrityError as error:
         twin = models.File.objects.filter(store=file.store_id, sha256=stored.sha256)
         raise ConflictError(

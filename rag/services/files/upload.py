@@ -33,11 +33,9 @@ from rag.core.errors import (
 )
 from rag.core.file_search import RemoteDocument, Upload
 from rag.providers.postgres.db.connections import release_db
-from rag.providers.procrastinate_queue import defer
 from rag.services.files.delete import delete_files
-from rag.services.files.requeue import requeue_files
+from rag.services.files.requeue import queue_file, requeue_files
 from rag.services.gemini import upload_to_gemini
-from rag.services.usage import current_payer
 from rag.stages.detect.decode import encoding_name
 
 PIECE = 1024 * 1024
@@ -111,7 +109,7 @@ class _HashingReader:
 
 @dataclass(frozen=True, slots=True)
 class FileAttributes:
-    """What holds for a new file; ``rule`` None is the store's own.
+    """What holds for a new file; ``rule`` None and no ``splitter`` are the store's own.
 
     ``is_claimed``: the caller itself brings it to where it is kept, now; no job is queued.
     """
@@ -120,6 +118,7 @@ class FileAttributes:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     codec: str = ""
     rule: ChunkRule | None = None
+    splitter: str = ""
     is_claimed: bool = False
 
     @property
@@ -129,6 +128,8 @@ class FileAttributes:
         if self.rule is not None:
             read["max_tokens_per_chunk"] = self.rule.max_tokens
             read["max_overlap_tokens"] = self.rule.overlap_tokens
+        if self.splitter:
+            read["splitter"] = self.splitter
         return read
 
     @property
@@ -187,7 +188,7 @@ def _create_or_find(
                 **attributes.initial_state,
             )
             if not attributes.is_claimed:
-                defer("rag.index_file", lock=f"file:{file.pk}", file_id=file.pk, **current_payer())
+                queue_file(file_id=file.pk, name=file.name, size=file.size)
             return FileUpload(file, True, attributes.is_claimed)
     except IntegrityError as error:
         if not models.Store.objects.filter(pk=store.pk).exists():
@@ -328,6 +329,7 @@ def chunk_rule_for(
     return ChunkRule(
         own.max_tokens if max_tokens is None else max_tokens,
         own.overlap_tokens if overlap_tokens is None else overlap_tokens,
+        own.splitter,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict, replace
+from enum import Enum
 from pathlib import Path
 
 from django.core.files.storage import default_storage
@@ -32,7 +33,12 @@ from rag.services.index import (
 )
 from rag.services.ingest.preserve_edits import EditPreserver, match_edits, reembed_edits
 from rag.services.ingest.recognition import drop_old_scans, recognize_file, recognized_pages
-from rag.services.ingest.staged_revision import stage_revision, stored_document
+from rag.services.ingest.staged_revision import (
+    GivesWay,
+    never_gives_way,
+    stage_revision,
+    stored_document,
+)
 from rag.services.wiring import registry as wiring
 from rag.stages.chunking.match_chunks import MatchedEdits
 
@@ -101,9 +107,16 @@ def activate_revision(
     return True
 
 
-def index_file(*, file_id: int, fresh_vectors: bool = False, from_text: bool = False) -> None:
+def index_file(
+    *,
+    file_id: int,
+    fresh_vectors: bool = False,
+    from_text: bool = False,
+    gives_way: GivesWay = never_gives_way,
+) -> bool:
     """Bring a file's chunks up to date; its error is recorded on the row, not raised.
 
+    Return False where it stopped because ``gives_way`` said so; the next call goes on from there.
     ``fresh_vectors`` embeds unchanged chunks anew too; ``from_text`` cuts the kept text and reads
     no bytes. A file that was deleted meanwhile is nothing to do. Raises OperationalError while
     another worker is at it.
@@ -113,38 +126,40 @@ def index_file(*, file_id: int, fresh_vectors: bool = False, from_text: bool = F
         # row holds what goes wrong.
         with suppress(RAGError):
             upload_to_gemini(file_id=file_id, deadline=Deadline(conf().upload_timeout_s))
-        return
+        return True
     with file_lock(file_id):
-        _index(file_id, fresh_vectors, from_text)
+        return _index(file_id, fresh_vectors, from_text, gives_way)
 
 
-def _index(file_id: int, fresh_vectors: bool, from_text: bool) -> None:
+def _index(file_id: int, fresh_vectors: bool, from_text: bool, gives_way: GivesWay) -> bool:
     file = models.File.objects.light().select_related("store__space").filter(pk=file_id).first()
     if file is None:
-        return
+        return True
     models.File.objects.filter(pk=file.pk).update(
         status=models.File.Status.PROCESSING, error=None, progress={"stage": "parsing"}
     )
     try:
         kept = stored_document(file=file) if from_text else None
-        if not _stage_and_activate(file, kept or _parse(file), fresh_vectors):
-            return
+        ended = _stage_and_activate(file, kept or _parse(file), fresh_vectors, gives_way)
+        if ended is not Ended.PUBLISHED:
+            return ended is not Ended.GAVE_WAY
         if fresh_vectors:
             reembed_edits(file_id=file.pk)
         backfill_shadow_spaces(store_id=file.store_id, file_ids=[file.pk])
     except RAGError as error:
         record_file_error(file_id=file.pk, error=error)
-        return
+        return True
     except IntegrityError:
         # Rows of a file that was deleted meanwhile, alone or with its store.
         if models.File.objects.filter(pk=file.pk).exists():
             raise
-        return
+        return True
     stats.roll_up([file.store_id])
     reweigh_file(file_id=file.pk)
     reweigh_if_drifted(store_id=file.store_id)
     stats.merge_pending_terms()
     queue_index_builds(store_id=file.store_id)
+    return True
 
 
 def record_file_error(*, file_id: int, error: RAGError) -> None:
@@ -154,25 +169,42 @@ def record_file_error(*, file_id: int, error: RAGError) -> None:
     )
 
 
-def _stage_and_activate(file: models.File, document: ParsedDocument, fresh_vectors: bool) -> bool:
-    """Draft and publish; return False when the file was deleted meanwhile."""
+class Ended(Enum):
+    """How the indexing of a file ended without an error."""
+
+    PUBLISHED = 1
+    DELETED = 2
+    GAVE_WAY = 3
+
+
+def _stage_and_activate(
+    file: models.File, document: ParsedDocument, fresh_vectors: bool, gives_way: GivesWay
+) -> Ended:
+    """Draft and publish; the file may be deleted meanwhile."""
     for is_last in (False, True):
         planned = match_edits(file=file, document=document)
         n_rows = stage_revision(
-            file=file, document=document, fresh_vectors=fresh_vectors, holes=planned.holes
+            file=file,
+            document=document,
+            fresh_vectors=fresh_vectors,
+            holes=planned.holes,
+            gives_way=gives_way,
         )
+        if n_rows is None:
+            return Ended.GAVE_WAY
         if not n_rows and not planned.holes:
             raise DocumentError(
                 "“{name}” holds no text.", hint="Upload one with text.", name=file.name
             )
         try:
-            return activate_revision(file=file, document=document, planned=planned)
+            is_there = activate_revision(file=file, document=document, planned=planned)
+            return Ended.PUBLISHED if is_there else Ended.DELETED
         except ConflictError:
             # The draft counts on a vector that is gone: it would fail in the same way for ever.
             discard_staged(file.pk)
             if is_last:
                 raise
-    return False
+    return Ended.DELETED
 
 
 def _parse(file: models.File) -> ParsedDocument:

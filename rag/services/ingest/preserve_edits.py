@@ -39,6 +39,7 @@ _MOVED = (
     "page_last",
     "heading_path",
     "block_kinds",
+    "parent_start",
     "sha256",
     "origin",
     "file_revision",
@@ -151,6 +152,8 @@ class EditPreserver:
         start, end = placed.char_start, placed.char_end
         row.char_start, row.own_start, row.char_end = start, placed.own_start, end
         row.file_revision = self._file.revision
+        # The new passages are cut around it.
+        row.parent_start = None
         # Until the swap's step that brings kept rows forward: positions may be traded.
         row.is_live = False
         row.page_first = outline.page_at(start if start < end else max(0, start - 1))

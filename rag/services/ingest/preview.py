@@ -96,7 +96,7 @@ def preview_chunks(*, scope: Scope, file_id: int, rule: ChunkRule) -> ChunkPrevi
         rule,
         embedder.tokenizer,
         [(one.own_start, one.char_end) for one in holes],
-        wiring.splitter(),
+        wiring.splitter(rule.splitter),
     )
     kept = [(one.own_start, min(one.char_end, len(head))) for one in holes if one.chunk_id]
     return ChunkPreview(head, length, tuple(chunks), kept, n_today)
@@ -211,6 +211,8 @@ def _count(store: models.Store, item: UploadItem, encoding: str) -> tuple[int, i
             pages=tuple(page for page in document.pages if page.end <= SAMPLE_CHARS),
             blocks=tuple(block for block in document.blocks if block.end <= SAMPLE_CHARS),
         )
-    chunks = list(chunk_document(head, store.chunk_rule, embedder.tokenizer, (), wiring.splitter()))
+    rule = store.chunk_rule
+    cutter = wiring.splitter(rule.splitter)
+    chunks = list(chunk_document(head, rule, embedder.tokenizer, (), cutter))
     count = round(len(chunks) * len(document.text) / max(1, len(head.text)))
     return count, n_scanned, [indexed_text(chunk) for chunk in islice(chunks, SAMPLE_CHUNKS)]

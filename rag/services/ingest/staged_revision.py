@@ -6,7 +6,7 @@ Searches never see a staged row before it is activated.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -29,23 +29,34 @@ if TYPE_CHECKING:
 
 BATCH = 32
 Holes = Sequence[tuple[int, int]]
+GivesWay = Callable[[], bool]
+
+
+def never_gives_way() -> bool:
+    """Return False: nothing else waits."""
+    return False
 
 
 def stage_revision(
-    *, file: models.File, document: ParsedDocument, fresh_vectors: bool, holes: Holes = ()
-) -> int:
+    *,
+    file: models.File,
+    document: ParsedDocument,
+    fresh_vectors: bool,
+    holes: Holes = (),
+    gives_way: GivesWay = never_gives_way,
+) -> int | None:
     """Write the rows that the file's draft still lacks; return the number of all its rows.
 
+    None where ``gives_way``, asked between batches, said so: the rows stay for the next time.
     ``holes`` are spans, in order, of chunks that stay: the rest is cut around them.
     """
     embedder = embedder_for(store=file.store)
     fingerprint = _fingerprint(file, document, (fresh_vectors, *holes))
     n_done = staging.begin_staging(file.pk, fingerprint)
-    chunks = islice(
-        chunk_document(document, file.chunk_rule, embedder.tokenizer, holes, wiring.splitter()),
-        n_done,
-        None,
-    )
+    rule = file.chunk_rule
+    cutter = wiring.splitter(rule.splitter)
+    made = chunk_document(document, rule, embedder.tokenizer, holes, cutter)
+    chunks = islice(made, n_done, None)
     claimed: set[str] = set()
     pending: tuple[list[Chunk], Future[Vectors]] | None = None
     with ThreadPoolExecutor(1, "embed") as pool:
@@ -56,6 +67,9 @@ def stage_revision(
             if pending:
                 n_done += _write(file, fingerprint, document, *pending)
             pending = (batch, job)
+            if gives_way():
+                _write(file, fingerprint, document, *pending)
+                return None
         if pending:
             n_done += _write(file, fingerprint, document, *pending)
     return n_done
@@ -66,7 +80,7 @@ def _fingerprint(file: models.File, document: ParsedDocument, options: tuple[Any
     parts = (
         hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest(),
         file.chunk_rule,
-        wiring.splitter_id(),
+        wiring.splitter_id(file.chunk_rule.splitter),
         store.live_space_id,
         VERSION,
         options,

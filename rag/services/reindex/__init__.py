@@ -17,6 +17,7 @@ from rag.services.reindex.runs import (
     ReindexProgress,
     find_reindex,
     queue_reindex,
+    rechunk_store,
     start_reindex,
 )
 from rag.services.reindex.worker import resume_reindex, run_reindex

@@ -117,6 +117,23 @@ def queue_reindex(*, run_id: int, delay_s: int = 0) -> None:
     defer("rag.reindex_run", lock=f"reindex:{run_id}", delay_s=delay_s, run_id=run_id)
 
 
+def rechunk_store(*, scope: Scope, store: models.Store) -> int:
+    """Queue the store's files to be cut as it says now; return how many.
+
+    Files with a template of their own stay, and so does what people did to chunks. The present
+    chunks serve meanwhile. Raises ForbiddenError to who may not edit the store.
+    """
+    if store.is_remote:
+        return 0
+    files = models.File.objects.filter(store=store, splitter="", revision__gt=0)
+    file_ids = list(files.order_by("pk").values_list("pk", flat=True))
+    if file_ids:
+        what = models.ReindexRun.What.CHUNKS
+        run, _is_new = start_reindex(scope=scope, store=store, what=what, file_ids=file_ids)
+        queue_reindex(run_id=run.pk)
+    return len(file_ids)
+
+
 def find_reindex(*, scope: Scope, run_id: int) -> models.ReindexRun:
     """Return a run of a store that ``scope`` may change; raise NotFoundError."""
     runs = models.ReindexRun.objects.readable(scope).select_related("store", "source", "target")

@@ -22,6 +22,7 @@ from rag.stages.ranking.postprocess import (
     MAX_GAP,
     diversify,
     drop_duplicates,
+    join_passages,
     merge_neighbours,
     widen_top_k,
 )
@@ -33,6 +34,21 @@ SELECT w.file_id, w.first, substr(f.canonical_text, w.first + 1, w.last - w.firs
 FROM unnest(%s::bigint[], %s::int[], %s::int[]) AS w(file_id, first, last)
   JOIN rag_file f ON f.id = w.file_id
 """
+
+_SIBLING = (
+    *("chunk_id", "revision", "char_start", "char_end", "page_first", "page_last"),
+    *("token_count", "table_header", "text"),
+)
+# Who may see a hit may see its file's other chunks; edited ones are texts of their own.
+_SIBLINGS = """
+SELECT c.file_id, c.parent_start, c.id, c.revision, c.char_start, c.char_end, c.page_first,
+  c.page_last, c.token_count, c.context, c.text
+FROM unnest(%s::bigint[], %s::int[]) AS w(file_id, parent_start)
+  JOIN rag_chunk c ON c.file_id = w.file_id AND c.parent_start = w.parent_start AND c.is_live
+WHERE c.enabled AND c.origin = 'parsed'
+"""
+# Of what only stands beside a hit.
+UNFOUND = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +70,31 @@ def postprocess_hits(
     for results in another language than the query's.
     """
     distinct, n_dropped = drop_duplicates(hits)
+    distinct = _with_passages(distinct)
     merged, n_merged = merge_neighbours(distinct, _Canonical(_runs(distinct)))
     if settings.top_k is None:
         top_k = widen_top_k(query, merged, top_k)
     n_kept = rerank_pool_size(top_k=top_k, settings=settings)
     return PostprocessedHits(tuple(diversify(merged, n_kept)), top_k, n_dropped, n_merged)
+
+
+def _with_passages(hits: list[Hit]) -> list[Hit]:
+    """Return the hits within the passages that they are shown with, where they have any."""
+    passages = {(hit.file_id, hit.parent_start): hit for hit in hits}
+    places = [place for place in passages if place[1] is not None]
+    if not places:
+        return hits
+    columns = [list(column) for column in zip(*places, strict=True)]
+    siblings = [
+        replace(
+            passages[row[0], row[1]],
+            **dict(zip(_SIBLING, row[2:], strict=True)),
+            rank=UNFOUND,
+            matched_terms=(),
+        )
+        for row in fetch_planned(_SIBLINGS, columns)
+    ]
+    return join_passages(hits, siblings, _Canonical(_runs([*hits, *siblings])))
 
 
 def _runs(hits: Sequence[Hit]) -> list[tuple[int, int, int]]:

@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,9 +24,13 @@ from rag.core.errors import ConfigurationError, DocumentError
 from rag.providers.postgres.db.connections import execute, fetch_rows
 from rag.services.stores.lifecycle import CHANGEABLE
 
-FORMAT, VERSION = "citable-store", 2
-# What stores of older dumps do not tell, by the version that added it; it has its default then.
-ADDED_SETTINGS = {2: ("ocr", "reads_hidden_cells")}
+FORMAT, VERSION = "citable-store", 3
+# What lines of older dumps do not tell, by the version that added it; it has its default then.
+ADDED_FIELDS: dict[int, dict[str, tuple[str, ...]]] = {
+    2: {"store": ("ocr", "reads_hidden_cells")},
+    3: {"store": ("splitter",), "file": ("splitter",), "chunk": ("parent_start",)},
+}
+_ROWS = {"store": models.Store, "file": models.File, "chunk": models.Chunk}
 # Fields of the rows as they travel; ids are those of the installation that wrote them.
 # A further column needs a further VERSION.
 STORE_FIELDS = CHANGEABLE
@@ -46,6 +51,7 @@ FILE_FIELDS = (
     "metadata",
     "max_tokens_per_chunk",
     "max_overlap_tokens",
+    "splitter",
     "revision",
 )
 CHUNK_FIELDS = (
@@ -55,6 +61,7 @@ CHUNK_FIELDS = (
     "char_start",
     "char_end",
     "own_start",
+    "parent_start",
     "page_first",
     "page_last",
     "heading_path",
@@ -144,10 +151,8 @@ def read_dump(path: Path) -> Iterator[dict[str, Any]]:
                     if declared != counts:
                         raise _damaged(path, "lines are missing")
                     return
-                elif kind == "store":
-                    yield {"line": kind, **_defaults(version), **line}
                 else:
-                    yield {"line": kind, **line}
+                    yield {"line": kind, **_defaults(version, kind), **line}
                 counts[kind] = counts.get(kind, 0) + 1
     except _DAMAGE as error:
         raise _damaged(path, str(error) or type(error).__name__) from error
@@ -170,9 +175,11 @@ def _read_header(path: Path, kind: str, line: Mapping[str, Any]) -> int:
     return version
 
 
-def _defaults(version: int) -> dict[str, Any]:
-    added = (name for since, names in ADDED_SETTINGS.items() if since > version for name in names)
-    empty = models.Store()
+@lru_cache(maxsize=64)
+def _defaults(version: int, kind: str) -> Mapping[str, Any]:
+    later = (fields for since, fields in ADDED_FIELDS.items() if since > version)
+    added = [name for fields in later for name in fields.get(kind, ())]
+    empty = _ROWS[kind]() if added else None
     return {name: getattr(empty, name) for name in added}
 
 

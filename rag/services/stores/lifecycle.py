@@ -27,6 +27,7 @@ from rag.core.errors import (
     NotFoundError,
     UnknownNameError,
 )
+from rag.core.plugins import PLUGINS
 from rag.core.types import RetrievalSettings
 from rag.providers.postgres.db.connections import fetch_planned, model_columns, row_to_model
 from rag.providers.postgres.write.purge import purge_store_traces
@@ -54,6 +55,7 @@ def create_store(*, name: str, embedding_model: str = "", **values: Any) -> mode
     if models.Store.objects.filter(name=name).exists():
         raise ConflictError.name_taken(name)
     slug = values.pop("slug", "") or slugify(name, allow_unicode=True)[:100] or "store"
+    _check_splitter(values)
     # Whatever comes into it is cut into terms by this version.
     values.setdefault("terms_version", VERSION)
     store = models.Store(name=name, slug=_free_slug(slug), **values)
@@ -63,6 +65,12 @@ def create_store(*, name: str, embedding_model: str = "", **values: Any) -> mode
     with creating_remote_store(store=store) if store.is_remote else nullcontext():
         _save(store, embedding_model)
     return store
+
+
+def _check_splitter(values: Mapping[str, Any]) -> None:
+    """Raise UnknownNameError for a chunking template that nobody knows; empty is none."""
+    if name := values.get("splitter"):
+        PLUGINS.get("splitter", name)
 
 
 def _free_slug(slug: str) -> str:
@@ -233,6 +241,7 @@ CHANGEABLE = (
     "is_public",
     "max_tokens_per_chunk",
     "max_overlap_tokens",
+    "splitter",
     "ocr",
     "reads_hidden_cells",
     "retrieval",
@@ -260,6 +269,7 @@ def update_store(
         if name not in CHANGEABLE:
             raise InvalidInputError("{name} cannot be changed.", name=name)
     RetrievalSettings.from_dict(values.get("retrieval", {}))
+    _check_splitter(values)
     _check_names(store, values)
     for name, value in values.items():
         setattr(store, name, value)

@@ -167,16 +167,16 @@ def _parser_plugin(key: str, name: str) -> dict[str, Any]:
     return {"module": plugin.__module__, "class": plugin.__qualname__, "options": options}
 
 
-def splitter() -> Splitter:
-    """Return what cuts documents into chunks, chosen by RAG_SPLITTER."""
-    found: Splitter = configured_plugin(kind="splitter", name=conf().splitter)
+def splitter(name: str = "") -> Splitter:
+    """Return what cuts documents into chunks; empty is what RAG_SPLITTER chooses."""
+    found: Splitter = configured_plugin(kind="splitter", name=name or conf().splitter)
     return found
 
 
-def splitter_id() -> str:
+def splitter_id(name: str = "") -> str:
     """Return what changes whenever the splitter or its options change."""
-    options = configured_options(kind="splitter", name=conf().splitter)
-    return f"{conf().splitter} {json.dumps(options, sort_keys=True)}"
+    options = configured_options(kind="splitter", name=name or conf().splitter)
+    return f"{name or conf().splitter} {json.dumps(options, sort_keys=True)}"
 
 
 @lru_cache(maxsize=1)

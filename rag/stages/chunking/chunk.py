@@ -12,7 +12,7 @@ from rag.core.errors import ConfigurationError
 from rag.core.ports import Tokenizer
 from rag.core.splitters import ChunkSpan, SplitRequest, Splitter
 from rag.stages.chunking.outline import Outline
-from rag.stages.chunking.splitters.sentences import SentenceSplitter
+from rag.stages.chunking.pack import SentenceSplitter
 
 
 def chunk_around_edits(
@@ -69,15 +69,16 @@ def chunk_document(
     ConfigurationError.
     """
     outline = Outline(document)
-
     cutter = splitter or SentenceSplitter(SentenceSplitter.Options())
+    is_whole = getattr(cutter, "crosses_headings", False)
+    sections = [(0, len(document.text))] if is_whole else outline.sections()
 
     def cut(low: int, high: int) -> Iterator[ChunkSpan]:
         request = SplitRequest(document, low, high, rule, tokenizer, outline)
         return _checked(cutter.split(request), request)
 
     ordinal = 0
-    for section in outline.sections():
+    for section in sections:
         for span in chunk_around_edits(section, holes, cut):
             if span is None:
                 ordinal += 1
@@ -98,6 +99,7 @@ def chunk_document(
                 heading_path=outline.path(span.own, span.end),
                 block_kinds=outline.kinds(span.start, span.end),
                 context=span.context,
+                parent_start=span.parent_start,
             )
             ordinal += 1
 
@@ -118,6 +120,6 @@ def _checked(spans: Iterator[ChunkSpan], request: SplitRequest) -> Iterator[Chun
 def _bad_split(at: int) -> ConfigurationError:
     return ConfigurationError(
         "The splitter loses or repeats text at character {at}.",
-        hint="Choose another by RAG_SPLITTER, or mend it.",
+        hint="Choose another for the store or by RAG_SPLITTER, or mend it.",
         at=at,
     )

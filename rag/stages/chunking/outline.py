@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -78,6 +78,19 @@ class Outline:
             if is_first or above is None or above.start <= start:
                 yield heading.start
 
+    def headings(self, start: int, end: int) -> Iterator[Block]:
+        """Yield the headings that begin in ``[start, end)``, in order."""
+        return _between(self._headings, start, end)
+
+    def blocks(self, kind: str, start: int, end: int) -> Iterator[Block]:
+        """Yield the blocks of a kind that have a part in ``[start, end)``, in order."""
+        first = max(0, bisect_right(self._blocks, start, key=_start) - 1)
+        for block in islice(self._blocks, first, None):
+            if block.start >= end:
+                break
+            if block.kind == kind and block.end > start:
+                yield block
+
     def heading_end(self, position: int) -> int | None:
         """Return the end of the heading that ``position`` lies in."""
         heading = _last(self._headings, position)
@@ -96,11 +109,12 @@ class Outline:
         path: list[str] = []
         at = bisect_right(self._headings, position, key=_start) - 1
         while at >= 0:
-            path.append(self._title(self._headings[at]))
+            path.append(self.title(self._headings[at]))
             at = self._parents[at]
         return tuple(filter(None, reversed(path)))
 
-    def _title(self, heading: Block) -> str:
+    def title(self, heading: Block) -> str:
+        """Return the words of a heading, up to 200 characters."""
         raw = self._text[heading.start : min(heading.end, heading.start + _MAX_TITLE)]
         words = raw.split()
         if words and words[0].strip("#") == "" and len(words[0]) <= 6:
@@ -226,6 +240,21 @@ class Outline:
             at = line
         return start
 
+    def table_lead(self, table: Block) -> int:
+        """Return where the headings, or the caption, begin that stand directly above a table."""
+        start = table.start
+        while start > 0:
+            last = start
+            while last > 0 and self._text[last - 1].isspace():
+                last -= 1
+            line = self._text.rfind("\n", 0, last) + 1
+            line = max(line, self._text.rfind("\f", 0, last) + 1)
+            is_above = self.heading_end(line) or self._is_caption(line, last)
+            if not is_above or line >= last:
+                break
+            start = line
+        return start
+
     def is_in_row(self, position: int) -> bool:
         """Return whether ``position`` parts a table's row."""
         table = self.table_at(position - 1)
@@ -266,6 +295,13 @@ def _parents(headings: Sequence[Block]) -> list[int]:
 
 def _start(block: Block) -> int:
     return block.start
+
+
+def _between(blocks: Sequence[Block], start: int, end: int) -> Iterator[Block]:
+    at = bisect_left(blocks, start, key=_start)
+    while at < len(blocks) and blocks[at].start < end:
+        yield blocks[at]
+        at += 1
 
 
 def _last(blocks: Sequence[Block], position: int) -> Block | None:

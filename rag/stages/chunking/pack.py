@@ -6,11 +6,15 @@ sentences are packed up to the bound, and every span is counted once more as a t
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from heapq import merge
 from itertools import chain
+from operator import itemgetter
 
+from rag.core.plugins import register
 from rag.core.splitters import ChunkSpan, SplitRequest
 from rag.stages.chunking.outline import Outline
 from rag.stages.text.sentences import character_boundary, clause_ends, sentence_ends
@@ -275,3 +279,94 @@ def pack_parts(request: SplitRequest, parts: Iterable[tuple[int, str]]) -> Itera
             yield from Packer(part, rule.max_tokens, rule.effective_overlap, title).spans()
             start = end
         title = following
+
+
+MAX_TITLE = 100
+_LINE_START = r"(?:^|(?<=[\n\f]))"
+# A line of a table of contents ends with its page.
+_CONTENTS_LINE = re.compile(r"[^\n\f]*(?:[.…·‥]{3,}|\t|\s{3,})\s*\d{1,4}\s*(?=[\n\f]|$)")
+
+# Start, title, and whether text stands in the line itself.
+Mark = tuple[int, str, bool]
+
+
+def line_pattern(start: str) -> re.Pattern[str]:
+    """Return what matches the beginning of a line that begins so, behind Markdown's marks."""
+    return re.compile(rf"{_LINE_START}[ \t\u3000]*(?:#{{1,6}}[ \t]+)?\**(?P<label>{start})", re.M)
+
+
+def heading_marks(request: SplitRequest, max_level: int) -> Iterator[Mark]:
+    """Yield the headings of a stretch, down to a level."""
+    outline = request.outline
+    for heading in outline.headings(request.start, request.end):
+        if heading.level <= max_level:
+            yield heading.start, outline.title(heading), False
+
+
+def line_marks(
+    request: SplitRequest, pattern: re.Pattern[str], *, is_label: bool = False
+) -> Iterator[Mark]:
+    """Yield the lines that a pattern begins.
+
+    The title is the line where it is short; where ``is_label`` it is what the pattern took, and
+    text stands behind that.
+    Lines of a table of contents and of code are none.
+    """
+    text = request.document.text
+    for match in pattern.finditer(text, request.start, request.end):
+        start = match.start()
+        while start < match.start("label") and text[start].isspace():
+            start += 1
+        if _CONTENTS_LINE.match(text, start) or request.outline.code_at(start + 1):
+            continue
+        line = text[match.start("label") : start + 2 * MAX_TITLE].split("\n", 1)[0].strip("* \t\r")
+        label = match["label"].strip()
+        yield start, label if is_label or len(line) > MAX_TITLE else line, is_label
+
+
+def parts_with_body(request: SplitRequest, *marks: Iterable[Mark]) -> Iterator[tuple[int, str]]:
+    """Yield (start, title) of the marks in order.
+
+    One that another follows at once takes it in, and is called so. Of two at one place the first
+    one's counts.
+    """
+    waiting: tuple[int, str] | None = None
+    last, has_text = -1, False
+    for start, title, is_text in merge(*marks, key=itemgetter(0)):
+        if start == last:
+            continue
+        if waiting is not None and (has_text or _has_body(request, last, start)):
+            yield waiting
+            waiting = None
+        waiting = (start, title) if waiting is None else (waiting[0], title)
+        last, has_text = start, is_text
+    if waiting is not None:
+        yield waiting
+
+
+def _has_body(request: SplitRequest, start: int, end: int) -> bool:
+    """Return whether more than the line that begins at ``start`` stands before ``end``."""
+    text = request.document.text
+    behind = text.find("\n", start, end)
+    return end - start > MAX_TITLE or (behind >= 0 and bool(text[behind:end].strip()))
+
+
+@register("splitter")
+class SentenceSplitter:
+    """Splitter for any text."""
+
+    name, label = "sentences", "General text"
+    description = (
+        "Whole sentences up to the chunk size. Sections, lists with their lead, tables "
+        "and code stay together where they fit."
+    )
+
+    @dataclass(frozen=True)
+    class Options:
+        pass
+
+    def __init__(self, options: Options) -> None: ...
+
+    def split(self, request: SplitRequest) -> Iterator[ChunkSpan]:
+        """Yield spans of at most the rule's tokens."""
+        return pack_sentences(request)

@@ -163,7 +163,7 @@ class _Packing:
             for number, hit in enumerate(order, start=1)
         )
         if len(passages) < len(hits) or not all(
-            0 < self.count(passage.text) <= self.layout.max_tokens for passage in passages
+            0 < self.count(passage.text) <= self._most(passage.hit) for passage in passages
         ):
             return None
         text = self._joined(
@@ -209,7 +209,7 @@ class _Packing:
         """Return what is shown of the hit so that all parts together hold the budget."""
         text = hit.text.strip()
         used = self.count(self._joined([*parts, lead + self.layout.source(number, hit, "")]))
-        room = min(self.max - used - spare, self.layout.max_tokens)
+        room = min(self.max - used - spare, self._most(hit))
         while True:
             shown = trim_text(text, room, self.count, self.layout.cut)
             if not shown:
@@ -220,6 +220,11 @@ class _Packing:
                 return shown
             # Tokens do not add up exactly over the parts, and escapes take more.
             room = min(room, self.count(shown)) - excess
+
+    def _most(self, hit: Hit) -> int:
+        """Return how many tokens of a hit are shown: so many for each chunk in it."""
+        n_chunks = max(1, len(hit.parts)) if self.layout.is_whole else 1
+        return n_chunks * self.layout.max_tokens
 
     def _joined(self, parts: Sequence[str]) -> str:
         return self.layout.joint.join([*parts, *([self.layout.end] if self.layout.end else [])])
@@ -283,6 +288,7 @@ class _Text:
         self.type, self.wording = context_type, _Chinese if is_chinese else _English
         self.title = self.wording.titles[CONTEXT_TYPES.index(context_type)]
         self.cut, self.max_tokens = self.wording.cut, HIT_TOKENS[context_type]
+        self.is_whole = context_type != "summary"
 
     def grouped(self, hits: Sequence[Hit]) -> list[tuple[str, list[Hit]]]:
         """Return the hits that are shown in groups, each with the line that leads it."""
@@ -346,6 +352,7 @@ def _has_columns(hit: Hit) -> bool:
 
 class _Xml:
     title, end, joint, cut, max_tokens = "<documents>", "</documents>", "\n", "", HIT_TOKENS["xml"]
+    is_whole = True
 
     def grouped(self, hits: Sequence[Hit]) -> list[tuple[str, list[Hit]]]:
         return [("", list(hits))]

@@ -173,12 +173,35 @@ Read = Callable[[int, int, int], str]
 """Gives ``canonical[start:end]`` of a file, an empty text when it is gone."""
 
 
-def merge_neighbours(hits: Sequence[Hit], read: Read) -> tuple[list[Hit], int]:
+def join_passages(hits: Sequence[Hit], siblings: Sequence[Hit], read: Read) -> list[Hit]:
+    """Return hits with the passages that they are shown with, those of one passage as one.
+
+    ``siblings`` are other chunks of these passages, ranked behind all hits. Only what stands side
+    by side is joined: a chunk that was edited, switched off or deleted parts its passage.
+    """
+    groups: dict[tuple[int | None, int | None], list[Hit]] = {}
+    made: list[Hit] = []
+    ids = {hit.chunk_id for hit in hits}
+    for hit in (*hits, *(one for one in siblings if one.chunk_id not in ids)):
+        if hit.parent_start is not None and _is_mergeable(hit):
+            groups.setdefault((hit.file_id, hit.parent_start), []).append(hit)
+        elif hit.chunk_id in ids:
+            made.append(hit)
+    for members in groups.values():
+        made += _merged(sorted(members, key=lambda hit: (hit.char_start, hit.char_end)), read, None)
+    last = max((hit.rank for hit in hits), default=0)
+    found = sorted((hit for hit in made if hit.rank <= last), key=lambda hit: hit.rank)
+    return [replace(hit, parent_start=None) for hit in found]
+
+
+def merge_neighbours(
+    hits: Sequence[Hit], read: Read, *, max_tokens: int | None = MAX_TOKENS
+) -> tuple[list[Hit], int]:
     """Return hits in order of their best part, and how many went into others.
 
     Merged are chunks of one file that overlap, touch, or have only white space between them, up
-    to 500 tokens. ``data["chunks"]`` of a merged hit names its parts, which citations pin. Chunks
-    that were edited are no part of the canonical text any more and stay alone.
+    to ``max_tokens``. ``data["chunks"]`` of a merged hit names its parts, which citations pin.
+    Chunks that were edited are no part of the canonical text any more and stay alone.
     """
     groups: dict[tuple[int | None, int | None], list[Hit]] = {}
     alone: list[Hit] = []
@@ -189,7 +212,8 @@ def merge_neighbours(hits: Sequence[Hit], read: Read) -> tuple[list[Hit], int]:
             alone.append(hit)
     made = list(alone)
     for members in groups.values():
-        made += _merged(sorted(members, key=lambda hit: (hit.char_start, hit.char_end)), read)
+        in_place = sorted(members, key=lambda hit: (hit.char_start, hit.char_end))
+        made += _merged(in_place, read, max_tokens)
     order = {id(hit): place for place, hit in enumerate(hits)}
     made.sort(key=lambda hit: (hit.rank, order.get(id(hit), 0)))
     return made, len(hits) - len(made)
@@ -200,10 +224,12 @@ def _is_mergeable(hit: Hit) -> bool:
     return hit.chunk_id is not None and hit.file_id is not None and hit.revision == 1 and is_span
 
 
-def _merged(members: Sequence[Hit], read: Read) -> list[Hit]:
+def _merged(members: Sequence[Hit], read: Read, max_tokens: int | None) -> list[Hit]:
     made: list[Hit] = []
     for hit in members:
-        joined = _join(made[-1], hit, read) if made else None
+        n_tokens = made[-1].token_count + hit.token_count if made else 0
+        has_room = max_tokens is None or n_tokens <= max_tokens
+        joined = _join(made[-1], hit, read) if made and has_room else None
         if joined is None:
             made.append(hit)
         else:
@@ -214,7 +240,7 @@ def _merged(members: Sequence[Hit], read: Read) -> list[Hit]:
 def _join(left: Hit, right: Hit, read: Read) -> Hit | None:
     """Return both as one hit, None where they may not be one."""
     gap = right.char_start - left.char_end
-    if gap > MAX_GAP or left.token_count + right.token_count > MAX_TOKENS:
+    if gap > MAX_GAP:
         return None
     end = max(left.char_end, right.char_end)
     if gap > 0:

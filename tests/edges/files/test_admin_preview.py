@@ -61,6 +61,31 @@ def test_another_size_is_shown_beside_today_s(client: Client, store: Any, file: 
     assert "Use this for the store" in shown
 
 
+def test_the_present_and_the_chosen_template_stand_side_by_side(
+    client: Client, store: Any, file: Any
+) -> None:
+    query = {"template": "qa", "size": 80, "overlap": 0}
+    now, chosen = client.get(at("rag_chunk_preview", store.pk, **query)).context["columns"]
+    assert (now.template, chosen.template) == (
+        "Default of the installation: General text",
+        "Questions and answers",
+    )
+    assert now.preview.n_chunks == models.Chunk.objects.count()
+    assert now.lengths[0] <= now.lengths[1] <= now.lengths[2] <= 80
+    assert [chunk.text for chunk in now.first] == [
+        chunk.text for chunk in models.Chunk.objects.order_by("ordinal")[:5]
+    ]
+    shown = words(page(client, "rag_chunk_preview", store.pk, **query))
+    assert "Chosen: Questions and answers" in shown
+    answer = client.post(at("rag_chunk_preview", store.pk), query, follow=True)
+    assert "1 file is cut anew by the queue" in words(answer.content.decode())
+    store.refresh_from_db()
+    assert store.splitter == "qa"
+    assert models.ReindexRun.objects.get().what == "chunks"
+    unknown = page(client, "rag_chunk_preview", store.pk, **query | {"template": "x"})
+    assert "Select a valid choice. x is not one of the available choices." in words(unknown)
+
+
 def test_a_rule_is_kept_for_the_store_only_when_asked(
     client: Client, store: Any, file: Any
 ) -> None:

@@ -100,7 +100,7 @@ def test_one_file_and_one_contract_test_are_all_there_is_of_it(kind: str, in_use
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"SPLITTER": "words"}, "Unknown splitter “words”. Known: sentences."),
+        ({"SPLITTER": "words"}, "Unknown splitter “words”. Known: book, code, laws,"),
         ({"PARSERS": {"pdf": "ghost"}}, "Unknown parser “ghost”"),
         ({"PLUGIN_OPTIONS": {"reranker.gone": {}}}, "Unknown plugin “reranker.gone”"),
         ({"PLUGIN_OPTIONS": {"reranker.llm": {"x": 1}}}, "Unknown option “reranker.llm.x”"),

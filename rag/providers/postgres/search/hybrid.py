@@ -249,4 +249,5 @@ def _hit(rank: int, row: Sequence[Any], names: dict[int, str], loads: Callable[[
         token_count=row[18],
         metadata=loads(row[19]),
         table_header=row[20],
+        parent_start=row[21],
     )

@@ -46,7 +46,8 @@ p AS (
 SELECT p.chunk_id, p.score, p.sim, p.bm25, p.vr, p.lr,
   ARRAY(SELECT key FROM t WHERE p.w <#> t.alone < 0) AS matched,
   c.revision, c.store_id, c.file_id, d.name, c.text, c.char_start, c.char_end, c.page_first,
-  c.page_last, c.heading_path, c.content_type, c.token_count, d.metadata, c.context
+  c.page_last, c.heading_path, c.content_type, c.token_count, d.metadata, c.context,
+  c.parent_start
 FROM (SELECT * FROM p ORDER BY score DESC, pin DESC, chunk_id LIMIT %(top)s) p
   JOIN rag_chunk c ON c.id = p.chunk_id JOIN rag_file d ON d.id = c.file_id
 ORDER BY p.score DESC, p.pin DESC, p.chunk_id

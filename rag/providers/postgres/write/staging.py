@@ -70,6 +70,7 @@ def stage_rows(file_id: int, fingerprint: str, rows: Iterable[StagedRow]) -> Non
                 "block_kinds": list(chunk.block_kinds),
                 "token_count": chunk.token_count,
                 "context": chunk.context,
+                "parent_start": chunk.parent_start,
             }
             vector = None if row.vector is None else vector_literal(row.vector)
             copy.write_row(

@@ -27,8 +27,9 @@ WITH old AS (SELECT id, sha256, row_number() OVER (PARTITION BY sha256 ORDER BY 
       UPDATE rag_chunk c SET is_live = false, file_revision = %(revision)s, ordinal = t.ordinal,
         char_start = f.char_start, char_end = f.char_end, own_start = f.own_start,
         page_first = f.page_first, page_last = f.page_last, heading_path = f.heading_path,
-        block_kinds = f.block_kinds, token_count = f.token_count, context = f.context
-      FROM twins t, jsonb_to_record(t.facts) AS f(char_start int, char_end int, own_start int, page_first int, page_last int, heading_path jsonb, block_kinds jsonb, token_count int, context text) WHERE c.id = t.id RETURNING c.id)
+        block_kinds = f.block_kinds, token_count = f.token_count, context = f.context,
+        parent_start = f.parent_start
+      FROM twins t, jsonb_to_record(t.facts) AS f(char_start int, char_end int, own_start int, page_first int, page_last int, heading_path jsonb, block_kinds jsonb, token_count int, context text, parent_start int) WHERE c.id = t.id RETURNING c.id)
     UPDATE rag_chunk SET is_live = false WHERE file_id = %(file)s AND is_live
       AND id NOT IN (SELECT id FROM kept) AND file_revision < %(revision)s
 
@@ -37,12 +38,12 @@ UPDATE rag_chunk SET is_live = true WHERE file_id = %(file)s AND file_revision =
 
 -- step: New chunks.
 INSERT INTO rag_chunk (file_id, store_id, ordinal, char_start, char_end, own_start, page_first,
-      page_last, heading_path, block_kinds, token_count, context, content_type, text, sha256, enabled,
+      page_last, heading_path, block_kinds, token_count, context, parent_start, content_type, text, sha256, enabled,
       is_live, revision, file_revision)
     SELECT d.file_id, %(store)s, d.ordinal, f.char_start, f.char_end, f.own_start, f.page_first,
-      f.page_last, f.heading_path, f.block_kinds, f.token_count, f.context, %(type)s, d.text, d.sha256,
+      f.page_last, f.heading_path, f.block_kinds, f.token_count, f.context, f.parent_start, %(type)s, d.text, d.sha256,
       true, true, 1, %(revision)s
-    FROM rag_chunk_draft d, jsonb_to_record(d.facts) AS f(char_start int, char_end int, own_start int, page_first int, page_last int, heading_path jsonb, block_kinds jsonb, token_count int, context text) WHERE d.file_id = %(file)s
+    FROM rag_chunk_draft d, jsonb_to_record(d.facts) AS f(char_start int, char_end int, own_start int, page_first int, page_last int, heading_path jsonb, block_kinds jsonb, token_count int, context text, parent_start int) WHERE d.file_id = %(file)s
       AND NOT EXISTS (SELECT FROM rag_chunk c WHERE c.file_id = d.file_id AND c.ordinal = d.ordinal AND c.is_live)
     ORDER BY d.ordinal
 

@@ -2,4 +2,14 @@
 
 from __future__ import annotations
 
-from rag.stages.chunking.splitters import sentences
+from rag.stages.chunking.pack import SentenceSplitter
+from rag.stages.chunking.splitters import (
+    book,
+    code,
+    laws,
+    paper,
+    parent_child,
+    qa,
+    rows,
+    slides,
+)
