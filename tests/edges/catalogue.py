@@ -148,7 +148,17 @@ def _messages_of_connector(path: Path) -> Iterator[str]:
 
 
 def _messages_of_python(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    named = {
+        target.id: one.value
+        for one in tree.body
+        if isinstance(one, ast.Assign)
+        for target in one.targets
+        if isinstance(target, ast.Name)
+    }
+    if "chunking" in path.parts:
+        yield from _shown_by_classes(tree)
+    for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         name = (
@@ -161,13 +171,39 @@ def _messages_of_python(path: Path) -> Iterator[str]:
             yield CONTEXT.join(text for text in texts if text)
         elif name == "Registry":
             yield from (text for text in texts[:1] if text)
-        elif name == "option" and path.name == "agent_config.py":
-            # Shown in the agent's form; the core knows no Django to mark them with.
+        elif name == "option" and (path.name == "agent_config.py" or "chunking" in path.parts):
+            # Shown in forms; neither the core nor stages know Django to mark them with.
             helps = (_constant(key.value) for key in node.keywords if key.arg == "help")
             yield from filter(None, helps)
         elif name in ERRORS or (name in ("__init__", "cls") and path.name == "errors.py"):
-            hints = [_constant(key.value) for key in node.keywords if key.arg == "hint"]
-            yield from (text for text in [*texts[:1], *hints] if text)
+            said = [*node.args[:1], *(key.value for key in node.keywords if key.arg == "hint")]
+            yield from (text for one in said for text in _choices(one, named) if text)
+
+
+def _shown_by_classes(tree: ast.Module) -> Iterator[str]:
+    """Yield the label and the description of each plugin."""
+    for plugin in (one for one in tree.body if isinstance(one, ast.ClassDef)):
+        for one in (one for one in plugin.body if isinstance(one, ast.Assign)):
+            (target,) = one.targets
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            values = one.value.elts if isinstance(one.value, ast.Tuple) else [one.value]
+            for name, value in zip(names, values, strict=False):
+                if getattr(name, "id", "") in ("label", "description"):
+                    yield from filter(None, [_constant(value)])
+
+
+def _choices(node: ast.expr, named: dict[str, ast.expr]) -> Iterator[str | None]:
+    """Yield the texts that an expression may be; ``named`` are the module's constants."""
+    if isinstance(node, ast.BoolOp):
+        for one in node.values:
+            yield from _choices(one, named)
+    elif isinstance(node, ast.IfExp):
+        yield from _choices(node.body, named)
+        yield from _choices(node.orelse, named)
+    elif isinstance(node, ast.Name) and node.id in named:
+        yield from _choices(named.pop(node.id), named)
+    else:
+        yield _constant(node)
 
 
 def _constant(node: ast.expr) -> str | None:

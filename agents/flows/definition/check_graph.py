@@ -68,8 +68,12 @@ def _check_paths(flow: FlowDefinition, found: FlowFindings) -> None:
 
 
 def _no_node(name: str, known: str) -> RAGError:
-    hint = "(the end of a run is END, in capitals)" if name.upper() == END else ""
-    return RAGError("there is no node “{name}”; known: {known}", hint=hint, name=name, known=known)
+    return RAGError(
+        "there is no node “{name}”; known: {known}",
+        hint="(the end of a run is END, in capitals)" if name.upper() == END else "",
+        name=name,
+        known=known,
+    )
 
 
 def _neighbours(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
