@@ -85,6 +85,51 @@ def addresses(patterns: Sequence[Any] | None = None, prefix: str = "/") -> Itera
             yield re.sub(r"<[^>]+>", str(NUMBER), prefix + route)
 
 
+VERBS = ("GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE")
+# Nobody has such an id; of the same length, so that bodies and headers can be compared.
+NOBODY = NUMBER + 7
+
+
+def api_addresses() -> list[str]:
+    """Return the addresses of programs, generated from the URL table: a new one is among them."""
+    found = {one for one in addresses() if one.startswith(("/api/", "/v1/"))}
+    return sorted(one for one in found if not PASSED_OVER.search(one))
+
+
+def told_of(client: Client, verb: str, address: str) -> tuple[int, str]:
+    """Return status and body of an answer, whatever id it was asked for."""
+    response = client.generic(verb, address, b"{}", "application/json")
+    body = response.content if not response.streaming else _streamed(response)
+    return response.status_code, body.decode("utf-8", "replace").replace(str(NOBODY), str(NUMBER))
+
+
+def test_what_is_hidden_is_told_as_what_is_not_there(world: dict[str, Any], settings: Any) -> None:
+    settings.RAG = {**settings.RAG, "API_REQUESTS_PER_MINUTE": 1_000_000}
+    client, differing = client_of(world["staff"]), {}
+    for address in api_addresses():
+        # Who saves a node under a number that is free makes it, each time with a new store.
+        if str(NUMBER) not in address or address.startswith("/api/rag/nodes/"):
+            continue
+        other = address.replace(str(NUMBER), str(NOBODY))
+        for verb in VERBS:
+            hidden, missing = told_of(client, verb, address), told_of(client, verb, other)
+            if hidden != missing or hidden[0] >= 500:
+                differing[verb, address] = (hidden, missing)
+    assert differing == {}
+
+
+def test_strangers_are_told_nothing_by_any_verb(world: dict[str, Any]) -> None:
+    open_to_all = {"/api/docs", "/api/openapi.json"}
+    told = {
+        (verb, address, status)
+        for address in set(api_addresses()) - open_to_all
+        for verb in VERBS
+        if (status := told_of(Client(), verb, address)[0]) not in (301, 302, 401, 403, 404, 405)
+        and not (verb == "OPTIONS" and status == 204)
+    }
+    assert told == set()
+
+
 def crawl(client: Client) -> dict[str, int]:
     """Return the addresses whose answers tell the word or the name, with their status."""
     telling = {}
