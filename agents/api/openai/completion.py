@@ -17,6 +17,7 @@ from django.utils.translation import get_language
 from agents import models as rows
 from agents.api.http.sse import localize_error
 from agents.chat.answers.control import start_answer, subscribe
+from agents.chat.answers.create import StartedAnswer
 from agents.chat.answers.worker import AnswerWorker
 from agents.chat.history.history import find_message
 from agents.chat.openai.answer import OpenAIAnswer
@@ -75,13 +76,25 @@ async def begin_completion(
     """
     caller = require_caller(request, "read")
 
+    started: StartedAnswer | None = None
+
     async def begin() -> dict[str, Any]:
-        order = partial(message_request, asked=asked, scope=caller.scope)
-        return {"key": str((await start_answer(order=order)).answer.key)}
+        nonlocal started
+        started = await start_answer(
+            order=partial(message_request, asked=asked, scope=caller.scope)
+        )
+        return {"key": str(started.answer.key)}
 
     begun = await begun_once(repeatable(request, caller), begin)
-    message = await run_thread_sensitive(find_message, key=begun["key"], scope=caller.scope)
-    agent = await run_thread_sensitive(model_agent, name=asked.model, scope=caller.scope)
+    if started is None:
+        message, agent = await run_thread_sensitive(
+            lambda: (
+                find_message(key=begun["key"], scope=caller.scope),
+                model_agent(name=asked.model, scope=caller.scope),
+            )
+        )
+    else:
+        message, agent = started.answer, started.order.agent
     config = agent.settings
     said = (wishes.has_footnotes, caller.footnotes, config.enable_footnotes)
     # A stream cannot take back what it sent: answers that may be repaired wait for their end.

@@ -40,6 +40,7 @@ _REMARK = (
     r"(?:please )?(?:note|remember|keep in mind|be aware|bear in mind) that"
     r"|it (?:is|'s) (?:important|worth|essential|useful) (?:to note|to remember|noting|mentioning)"
     r" that"
+    r"|it (?:is (?:written|stated|said)|reads|says)(?: there)?\s*:"
     rf"|(?:the|this) (?:provided |given )?{_SOURCE} (?:says?|states?|mentions?|notes?|indicates?"
     r"|specif(?:y|ies)|shows?)(?: that)?"
     rf"|(?:according to|based on) (?:the |this |these )?(?:provided |given |above )?{_SOURCE},?"
