@@ -187,5 +187,6 @@ def _write_run_and_decide_a_flow(somebody: Visitor, script: Path) -> None:
     page.click("[data-decision=send]")
     expect(page.locator("#flow-state")).to_contain_text("Take the stairs, not the lift.")
     assert page.locator(".graph .graph-taken").count() == 4
+    page.locator("details[data-visit] > summary").last.click()
     page.locator("[data-verb=replay]").last.click()
     expect(page.locator("body")).to_contain_text("the run that it repeats")

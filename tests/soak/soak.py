@@ -184,7 +184,10 @@ class Soak:
             while missing and time.monotonic() < until:
                 missing = {word: pk for word, pk in missing.items() if not self._is_found(word)}
                 time.sleep(1 if missing else 0)
-            self.wrong += [f"{word} (file {pk}) is not found" for word, pk in missing.items()]
+            for word, pk in missing.items():
+                # Late, refused or lost: its row says which.
+                row = self.site.call("GET", f"/api/files/{pk}").text[:2000]
+                self.wrong.append(f"{word} (file {pk}) is not found: {row}")
             told = json.loads(self.site.python(DOCTOR).splitlines()[-1])
             self.wrong += told["wrong"]
             self._check_disk(set(told["kept"]))

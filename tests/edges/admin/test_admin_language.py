@@ -30,6 +30,7 @@ NAMES = {
     "token",
     "top",  # Top K, as the trade writes it in Chinese too
     "p95",
+    "article",  # as laws in English call it
     "e5",
     "mac",
     "multilingual",

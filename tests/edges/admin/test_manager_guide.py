@@ -11,7 +11,8 @@ from tests.edges.catalogue import messages_of_ours
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 GUIDE = (DOCS / "guides" / "knowledge-manager.md").read_text(encoding="utf-8")
 ENGLISH = GUIDE.partition("## 中文摘要")[0]
-PICTURES = sorted(set(re.findall(r"\]\(\.\./screenshots/([\w-]+\.png)\)", GUIDE)))
+GUIDES = "\n".join(path.read_text(encoding="utf-8") for path in (DOCS / "guides").glob("*.md"))
+PICTURES = sorted(set(re.findall(r"\]\(\.\./screenshots/([\w-]+\.png)\)", GUIDES)))
 
 
 def test_every_picture_is_there_and_small_and_every_one_is_shown() -> None:

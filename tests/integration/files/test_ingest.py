@@ -250,7 +250,7 @@ def test_a_transaction_that_rolls_back_leaves_no_bytes_and_no_job(
     def failing(*args: Any, **kwargs: Any) -> bool:
         raise ValueError("the queue refuses")
 
-    monkeypatch.setattr(take_service, "defer", failing)
+    monkeypatch.setattr(take_service, "queue_file", failing)
     with pytest.raises(ValueError, match="refuses"):
         take(store)
     assert on_disk(media) == []
@@ -272,7 +272,7 @@ def test_bytes_of_an_unknown_outcome_are_kept(
     def lost(*args: Any, **kwargs: Any) -> bool:
         raise OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(take_service, "defer", lost)
+    monkeypatch.setattr(take_service, "queue_file", lost)
     with pytest.raises(OperationalError):
         take(store)
     assert len(on_disk(media)) == 1

@@ -131,7 +131,7 @@ def test_bytes_stay_when_nobody_can_say_whether_the_row_was_written(
     def fail(*_: Any, **__: Any) -> Any:
         raise OperationalError("the connection is gone")
 
-    monkeypatch.setattr(service, "defer", fail)
+    monkeypatch.setattr(service, "queue_file", fail)
     with pytest.raises(OperationalError):
         replace(file, b"two")
     # The upkeep removes what no row names.

@@ -68,6 +68,7 @@ def test_the_tool_is_called_for_the_run_s_own_user(clinic: Clinic) -> None:
     (called,) = run.events.filter(kind="tool")
     (passage,) = called.data.pop("passages")
     assert passage["content"] == f"days: 7\nsystolic: [150, 148]\nuser: {clinic.scope.user_id}"
+    assert called.data.pop("duration_ms") >= 0
     assert called.data == {
         "tool": "query_blood_pressure",
         "arguments": {"days": 7},
