@@ -144,9 +144,9 @@ def test_old_slides_without_impress_have_titles_and_say_that_tables_are_lost(
 def test_a_message_of_outlook_names_its_attachments(tmp_path: Path) -> None:
     document = sample(tmp_path, "order.msg")
     assert document.text == (
-        'Subject: Pump order 水泵\nFrom: Alice Example <alice@example.com>\nTo: "Bob" <bob@example.com>\n'
-        "Date: 2026-07-01T09:30:00+00:00\n\nDear Bob,\n\nthe pump HX-4471 costs 86 EUR.\n\n"
-        "Regards\nAlice\n\nAttachments:\n- notes.txt"
+        'Subject: Pump order 水泵\nFrom: Sales Counter <sales@example.com>\nTo: "Buy" <buy@example.com>\n'
+        "Date: 2026-07-01T09:30:00+00:00\n\nDear all,\n\nthe pump HX-4471 costs 86 EUR.\n\n"
+        "Regards\nSales\n\nAttachments:\n- notes.txt"
     )
     assert document.warnings == (UNREAD_ATTACHMENTS,)
 
