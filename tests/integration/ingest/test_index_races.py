@@ -100,6 +100,8 @@ def test_a_file_deleted_while_its_job_runs_is_nothing_to_do(
     path = file.content.name
     at_batch(embedder, batch, lambda: delete_files(scope=OPERATOR, file_ids=[file.pk]))
     other = put(store, "The pump stops.", "b.txt")
+    # In the order of their coming: the small one would pass the large one.
+    ask("UPDATE procrastinate_jobs SET priority = 0 RETURNING id")
     with caplog.at_level(logging.ERROR):
         (after,) = work(other)
         ended = ask(
