@@ -154,6 +154,7 @@ PARSERS = frozenset(
         "pypdfium2/4",
         "sections/1",
         "sheets/2",
+        "word97/1",
         "xberg/4",
         "xls/1",
         "xml/1",
@@ -190,7 +191,8 @@ def reindex_files(*, run: models.ReindexRun, on_progress: OnProgress = ignore_pr
 def is_stale() -> Q:
     """Return which files are not as this version would read them, or never were read."""
     unread = Q(status__in=(FileStatus.ERROR, FileStatus.IDLE))
-    is_old = ~Q(parser__in=PARSERS | WITH_OCR)
+    # xberg gave .doc files that name too before LibreOffice was tried first.
+    is_old = ~Q(parser__in=PARSERS | WITH_OCR) | Q(kind="doc", parser__startswith="xberg/")
     lacks_ocr = Q(store__ocr=True, kind__in=("pdf", *PICTURED_KINDS, *IMAGE_KINDS)) & ~Q(
         parser__in=WITH_OCR
     )

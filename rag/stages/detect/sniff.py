@@ -19,7 +19,7 @@ from rag.core.errors import DocumentError
 from rag.stages.detect.file_errors import damaged_file, password_protected_file
 from rag.stages.detect.zip_documents import refused_zip
 
-_END = 0xFFFFFFFA
+_END, _FREE = 0xFFFFFFFA, 0xFFFFFFFF
 # Streams below this size lie in another, smaller grid.
 _SMALLEST = 4096
 _OLD = {
@@ -81,6 +81,10 @@ _MAIL_PROOF = re.compile(rb"^(received|mime-version|message-id|return-path):", r
 _TEXT_KINDS = ("md", "csv", "txt", *DATA_KINDS)
 _HTML_SUFFIXES = (".html", ".htm", ".xhtml", ".mht", ".mhtml")
 _CONVERT = "Save it as {wanted} and upload that."
+_FLAT_ODF = re.compile(
+    rb"<office:document\s[^>]*\boffice:mimetype=[\"']application/vnd\.oasis\.opendocument\."
+    rb"(text|spreadsheet|presentation)\b"
+)
 
 
 def ole_kind(path: Path, name: str) -> str:
@@ -105,6 +109,24 @@ def ole_kind(path: Path, name: str) -> str:
     if not kind:
         raise damaged_file(name)
     return kind
+
+
+def is_cut_ole(path: Path) -> bool:
+    """Return whether an OLE file ends before what it has allocated; False for all other files."""
+    with path.open("rb") as file:
+        data = file.read(len(_OLE))
+        data += file.read() if data == _OLE else b""
+    if not data.startswith(_OLE):
+        return False
+    try:
+        size = _sector_size(data)
+        tables = [_sector(data, at, size) for at in _fat_sectors(data, size) if at < _END]
+    except (struct.error, ValueError, IndexError):
+        return True
+    allocated = b"".join(table.ljust(size, b"\xff") for table in tables)
+    places = struct.unpack(f"<{len(allocated) // 4}I", allocated)
+    n_used = max((at for at, following in enumerate(places, 1) if following != _FREE), default=0)
+    return not all(tables) or size * n_used >= len(data)
 
 
 def read_ole_stream(data: bytes, name: str) -> bytes:
@@ -264,12 +286,24 @@ def _inspect(bundle: zipfile.ZipFile, members: list[zipfile.ZipInfo], kind: str,
                     raise _bomb(name, len(members), total)
                 plain = (tail + piece).replace(b"\0", b"") if is_xml else b""
                 if dtd.search(plain):
-                    raise DocumentError(
-                        "“{name}” declares entities, which office documents never do.",
-                        hint="Save it anew with a word processor.",
-                        name=name,
-                    )
+                    raise _declares_entities(name)
                 tail = piece[-16:]
+
+
+def _declares_entities(name: str) -> DocumentError:
+    return DocumentError(
+        "“{name}” declares entities, which office documents never do.",
+        hint="Save it anew with a word processor.",
+        name=name,
+    )
+
+
+def _flat_odf_kind(path: Path, head: bytes, name: str) -> str:
+    """Return odt, ods or odp for OpenDocument as one XML file, empty for all else."""
+    match = _FLAT_ODF.search(head)
+    if match and _OFFICE_DTD.search(path.read_bytes()):
+        raise _declares_entities(name)
+    return _ODF[match[1].decode()] if match else ""
 
 
 def _bomb(name: str, n_members: int, size: int) -> DocumentError:
@@ -349,6 +383,8 @@ def sniff_kind(path: Path, name: str) -> str:
         return "rtf"
     if image := image_kind(head):
         return image
+    if flat := _flat_odf_kind(path, head, name):
+        return flat
     _refuse_known(head, name)
     return _text_kind(head, name)
 

@@ -11,9 +11,13 @@ from rag.core.documents import Notice, ParsedDocument, kind_of_name
 from rag.core.errors import DocumentError
 from rag.core.ocr.scans import PageWords
 from rag.stages.detect.clean import is_garbled
-from rag.stages.detect.sniff import sniff_kind
+from rag.stages.detect.sniff import is_cut_ole, sniff_kind
 from rag.stages.parse.builtin import READERS
 from rag.stages.parse.builtin_parser import NOTHING_RECOGNIZED
+
+# Kingsoft's programs give files of Word the suffix of Works, and of old kinds those of new ones.
+_ALSO = {"wps": ("doc", "docx"), "xls": ("xlsx",), "ppt": ("pptx",)}
+_CUT = Notice("The file ends before its content does: what was left of it is read.")
 
 
 def parse_document(
@@ -46,8 +50,10 @@ def parse_document(
             hint="Save it as .docx and upload that.",
             name=name,
         )
+    if is_cut_ole(path):
+        document = replace(document, warnings=(_CUT, *document.warnings))
     told_by_name = kind_of_name(name)
-    if told_by_name and told_by_name != kind:
+    if told_by_name and kind not in (told_by_name, *_ALSO.get(told_by_name, ())):
         other = Notice(
             "By its name it is .{named}, by its content .{kind}: it is read as that.",
             named=told_by_name,

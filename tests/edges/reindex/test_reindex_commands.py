@@ -200,12 +200,13 @@ def test_stale_files_are_those_that_failed_or_were_read_by_older_parsers() -> No
     models.File.objects.update(parser="plain/4")
     old = FileFactory(store=store, parser="plain/1", n_chunks=1)
     failed = FileFactory(store=store, parser="plain/4", status="error")
-    assert set(models.File.objects.filter(is_stale())) == {old, failed}
+    word = FileFactory(store=store, parser="xberg/4", kind="doc", n_chunks=1)
+    assert set(models.File.objects.filter(is_stale())) == {old, failed, word}
     order, _ = start_reindex(scope=OPERATOR, store=store, what="parse")
     models.ReindexRun.objects.update(options={"only_stale": True})
     order.refresh_from_db()
     reindex_files(run=order)
-    assert set(order.file_ids or ()) == {old.pk, failed.pk}
+    assert set(order.file_ids or ()) == {old.pk, failed.pk, word.pk}
 
 
 def test_every_parser_is_known_by_its_present_name() -> None:

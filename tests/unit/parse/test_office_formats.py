@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -56,8 +57,12 @@ Second page text.
 ACME header"""
 
 
-def test_an_opendocument_text_has_its_headings_lists_and_merged_cells(tmp_path: Path) -> None:
-    document = sample(tmp_path, "handbook.odt")
+@pytest.mark.parametrize("name", ["handbook.odt", "handbook.fodt"])
+def test_an_opendocument_text_has_its_headings_lists_and_merged_cells(
+    tmp_path: Path, name: str
+) -> None:
+    document = sample(tmp_path, name)
+    assert document.kind == "odt"
     assert document.text == HANDBOOK.replace("second item\n1.", "second item\n\n1.")
     assert [text for kind, text in blocks(document) if kind == "heading"] == [
         "Handbook 手册",
@@ -65,6 +70,36 @@ def test_an_opendocument_text_has_its_headings_lists_and_merged_cells(tmp_path: 
         "Rules",
     ]
     assert not document.warnings
+
+
+@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed")
+def test_a_doc_is_read_without_what_was_deleted_and_tells_what_libreoffice_would_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Kingsoft's programs call files of Word .wps.
+    document = read(tmp_path, "handbook.wps", office_file("handbook.doc"))
+    assert (document.text, document.kind, document.warnings) == (HANDBOOK, "doc", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    lost, deleted = sample(tmp_path, "handbook.doc").warnings
+    assert str(lost).startswith("It was read without LibreOffice: raised figures")
+    assert str(deleted).startswith("Text that was deleted under change tracking may still be")
+
+
+@pytest.mark.parametrize("suffix", ["fods", "fodp"])
+def test_flat_sheets_and_slides_are_read_as_packed_ones(tmp_path: Path, suffix: str) -> None:
+    name = {"fods": "sales.ods", "fodp": "slides.odp"}[suffix]
+    packed = sample(tmp_path, name)
+    with zipfile.ZipFile(BytesIO(office_file(name))) as bundle:
+        content = bundle.read("content.xml").decode()
+    family = {"fods": "spreadsheet", "fodp": "presentation"}[suffix]
+    mimetype = f"office:mimetype='application/vnd.oasis.opendocument.{family}'"
+    flat = content.replace("office:document-content", f"office:document {mimetype}", 1)
+    flat = flat.replace("office:document-content", "office:document")
+    document = read(tmp_path, f"a.{suffix}", flat.encode())
+    assert (document.text, document.kind) == (packed.text, f"od{suffix[-1]}")
+    bomb = flat.replace("<office:document ", '<!DOCTYPE x [<!ENTITY a "b">]><office:document ', 1)
+    with pytest.raises(DocumentError, match="declares entities"):
+        read(tmp_path, f"a.{suffix}", bomb.encode())
 
 
 def test_rtf_without_libreoffice_is_read_and_tells_what_may_be_wrong(
@@ -139,6 +174,13 @@ def test_old_slides_without_impress_have_titles_and_say_that_tables_are_lost(
     assert [page.label for page in document.pages] == ["Quarterly report", "Table slide"]
     assert "Second point 重点" in document.text and "Cell 2.1" in document.text
     assert "Install LibreOffice with Impress" in str(document.warnings[0])
+
+
+@pytest.mark.parametrize("share", [0.5, 0.75, 0.9])
+def test_a_message_that_is_cut_is_read_in_part_and_says_so(tmp_path: Path, share: float) -> None:
+    data = office_file("order.msg")
+    document = read(tmp_path, "order.msg", data[: int(share * len(data))])
+    assert str(document.warnings[0]).startswith("The file ends before its content does")
 
 
 def test_a_message_of_outlook_names_its_attachments(tmp_path: Path) -> None:

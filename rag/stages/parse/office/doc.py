@@ -1,4 +1,4 @@
-"""Parser for Word 97 and older (.doc): xberg, LibreOffice as the fallback."""
+"""Parser for Word 97 and older (.doc): LibreOffice where it is installed, else xberg."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from rag.stages.detect.clean import is_garbled
 from rag.stages.parse.canonical import CanonicalText
 from rag.stages.parse.headings import numbered_headings
 from rag.stages.parse.office.libreoffice import CONVERTED, converted, find_libreoffice
-from rag.stages.parse.office.office import PARSER, XbergNode, add_nodes, parse_office, read_office
+from rag.stages.parse.office.office import XbergNode, add_nodes, parse_office, read_office
 from rag.stages.parse.word.revisions import has_deletions
 
+PARSER = "word97/1"
 # xberg ends a row of a table with one tab more; an empty cell looks the same and costs a line end.
 _ROW = re.compile(r"\t\t(?!\t)")
+_LOST = Notice(
+    "It was read without LibreOffice: raised figures, numbers of lists, merged cells and text "
+    "boxes may be wrong. Save it as .docx, or install LibreOffice on the server."
+)
 _NOT_LEFT_OUT = Notice(
     "Text that was deleted under change tracking may still be in it. Install LibreOffice on the "
     "server, or save it as .docx."
@@ -25,25 +30,32 @@ _NOT_LEFT_OUT = Notice(
 
 def parse_doc(path: Path, name: str) -> ParsedDocument:
     """Return the document; raise DocumentError when neither way reads it."""
-    office = find_libreoffice()
-    is_revised = has_deletions(path.read_bytes())
-    reason = None
-    # xberg takes what was deleted under change tracking for text.
-    if not (office and is_revised):
-        try:
-            document = _by_xberg(path, name)
-            if document.text.strip() and not is_garbled(document.text):
-                notices = (_NOT_LEFT_OUT,) if is_revised else ()
-                return replace(document, warnings=(*document.warnings, *notices))
-        except DocumentError as error:
-            reason = error
+    office, reason = find_libreoffice(), None
+    try:
+        if office is not None and (document := _by_libreoffice(office, path, name)):
+            return document
+    except DocumentError as error:
+        reason = error
+    try:
+        document = _by_xberg(path, name)
+        if _is_read(document):
+            notices = (_LOST, _NOT_LEFT_OUT) if has_deletions(path.read_bytes()) else (_LOST,)
+            return replace(document, warnings=(*document.warnings, *notices))
+    except DocumentError as error:
+        reason = reason or error
     if office is None:
         raise DocumentError(
             "“{name}” is a .doc file that cannot be read here.",
             hint="Save it as .docx, or install LibreOffice on the server.",
             name=name,
         ) from reason
-    return _by_libreoffice(office, path, name)
+    raise reason or DocumentError(
+        "“{name}” is damaged.", hint="Open it, save it as .docx and upload that.", name=name
+    )
+
+
+def _is_read(document: ParsedDocument) -> bool:
+    return bool(document.text.strip()) and not is_garbled(document.text)
 
 
 def _by_xberg(path: Path, name: str) -> ParsedDocument:
@@ -65,10 +77,9 @@ def _as_text(node: XbergNode) -> XbergNode:
     return replace(node, kind="paragraph", level=0) if node.kind == "heading" else node
 
 
-def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument:
+def _by_libreoffice(office: str, path: Path, name: str) -> ParsedDocument | None:
     with converted(office, path, name, suffix=".doc", wanted="docx") as made:
-        if made is None:
-            raise DocumentError(
-                "“{name}” is damaged.", hint="Open it, save it as .docx and upload that.", name=name
-            )
-        return replace(parse_office(made, name, "docx"), kind="doc", parser=CONVERTED)
+        document = parse_office(made, name, "docx") if made is not None else None
+        if document is None or not _is_read(document):
+            return None
+        return replace(document, kind="doc", parser=CONVERTED)

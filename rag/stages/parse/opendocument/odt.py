@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +14,7 @@ from rag.stages.parse.opendocument.package import (
     attribute,
     local,
     plain_text,
+    read_parts,
     read_title,
 )
 
@@ -23,25 +23,21 @@ def parse_odt(path: Path, name: str, kind: str) -> ParsedDocument:
     """Return the text of an odt or odp; raise DocumentError when the file is damaged."""
     canonical, styles = CanonicalText(), OdfStyles()
     try:
-        with zipfile.ZipFile(path) as bundle:
-            root = ElementTree.fromstring(bundle.read("content.xml"))
-            margins = []
-            if "styles.xml" in bundle.NameToInfo:
-                shared = ElementTree.fromstring(bundle.read("styles.xml"))
-                styles.add(shared)
-                margins = [item for item in shared.iter() if local(item) in ("header", "footer")]
-            styles.add(root)
-            held = root.find("{*}body")
-            body = next(iter(held), None) if held is not None else None
-            if body is None:
-                raise inconsistent_file(name)
-            if kind == "odp":
-                _add_slides(canonical, styles, body)
-            else:
-                OdfBody(canonical, styles).add_all(body)
-                for text in dict.fromkeys(plain_text(item, styles) for item in margins):
-                    canonical.add("paragraph", " ".join(text.split()))
-            return canonical.finish(kind, "opendocument/1", title=read_title(bundle))
+        root, parts = read_parts(path)
+        for part in parts:
+            styles.add(part)
+        margins = [item for item in parts[0].iter() if local(item) in ("header", "footer")]
+        held = root.find("{*}body")
+        body = next(iter(held), None) if held is not None else None
+        if body is None:
+            raise inconsistent_file(name)
+        if kind == "odp":
+            _add_slides(canonical, styles, body)
+        else:
+            OdfBody(canonical, styles).add_all(body)
+            for text in dict.fromkeys(plain_text(item, styles) for item in margins):
+                canonical.add("paragraph", " ".join(text.split()))
+        return canonical.finish(kind, "opendocument/1", title=read_title(path))
     except (ValueError, LookupError, ElementTree.ParseError) as error:
         raise inconsistent_file(name) from error
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import IO
 from xml.etree import ElementTree
 
 from rag.stages.parse.raised import raise_figures
@@ -95,9 +99,42 @@ def _parts(item: ElementTree.Element, styles: OdfStyles | None, depth: int) -> I
     yield f"{text}\n" if depth and tag in ("p", "h", "list-item") else text
 
 
-def read_title(bundle: zipfile.ZipFile) -> str:
+def read_parts(path: Path) -> tuple[ElementTree.Element, list[ElementTree.Element]]:
+    """Return the content and the styles, which are one where the file is flat XML."""
+    if not zipfile.is_zipfile(path):
+        root = ElementTree.parse(path).getroot()
+        return root, [root]
+    with zipfile.ZipFile(path) as bundle:
+        root = ElementTree.fromstring(bundle.read("content.xml"))
+        if "styles.xml" not in bundle.NameToInfo:
+            return root, [root]
+        return root, [ElementTree.fromstring(bundle.read("styles.xml")), root]
+
+
+@contextmanager
+def open_part(path: Path, part: str) -> Iterator[IO[bytes]]:
+    """Lend a part as a stream, empty where there is none; a flat file is all parts in one."""
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            yield file
+        return
+    with zipfile.ZipFile(path) as bundle:
+        if part not in bundle.NameToInfo:
+            yield BytesIO()
+            return
+        with bundle.open(part) as file:
+            yield file
+
+
+def read_title(path: Path) -> str:
     """Return the title in the file's properties."""
-    if "meta.xml" not in bundle.NameToInfo:
-        return ""
-    root = ElementTree.fromstring(bundle.read("meta.xml"))
-    return next((item.text or "" for item in root.iter() if local(item) == "title"), "")
+    with open_part(path, "meta.xml") as part:
+        try:
+            for _, item in ElementTree.iterparse(part):
+                if local(item) == "title":
+                    return item.text or ""
+                if local(item) == "meta":
+                    break
+        except ElementTree.ParseError:
+            pass
+    return ""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
 from rag.core.documents import ParsedDocument
 from rag.stages.detect.file_errors import inconsistent_file
-from rag.stages.parse.opendocument.package import attribute, local, plain_text, read_title
+from rag.stages.parse.opendocument.package import (
+    attribute,
+    local,
+    open_part,
+    plain_text,
+    read_title,
+)
 from rag.stages.parse.spreadsheet.sheet import NO_VALUE, Merge, SheetContent, SheetRow, cell_place
 from rag.stages.parse.spreadsheet.sheets_text import SheetsText
 
@@ -35,7 +40,7 @@ def parse_ods(path: Path, name: str, *, with_hidden: bool = False) -> ParsedDocu
     written = SheetsText(with_hidden=with_hidden)
     hidden_styles: set[str] = set()
     try:
-        with zipfile.ZipFile(path) as bundle, bundle.open("content.xml") as part:
+        with open_part(path, "content.xml") as part:
             sheet: _Open | None = None
             for event, item in ElementTree.iterparse(part, ("start", "end")):
                 tag = local(item)
@@ -56,7 +61,7 @@ def parse_ods(path: Path, name: str, *, with_hidden: bool = False) -> ParsedDocu
                         written.add(sheet.content, sheet.comments)
                     sheet = None
                     item.clear()
-            return written.finish("ods", "ods/1", title=read_title(bundle))
+        return written.finish("ods", "ods/1", title=read_title(path))
     except (ValueError, LookupError, ElementTree.ParseError) as error:
         raise inconsistent_file(name) from error
 
