@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from django.conf import settings
@@ -55,6 +55,36 @@ _RECOVERY_S = max(
 )
 
 
+@contextmanager
+def _job(context: JobContext | None = None) -> Iterator[None]:
+    """Free the queue's slot for other jobs while this one runs; close its connections."""
+    try:
+        if context is not None:
+            release_queue_slot(context.job.id)
+        yield
+    finally:
+        connections.close_all()
+
+
+@contextmanager
+def _told(fail: Callable[..., object], **record: int) -> Iterator[None]:
+    """Tell an error that nobody foresaw on the job's record; a lost database is retried."""
+    try:
+        yield
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        logger.exception("the job of %s failed", record)
+        fail(
+            **record,
+            error=RAGError(
+                "An internal error stopped the job: {reason}.",
+                hint="Nothing that was stored is lost; try again, and report it if it stays.",
+                reason=type(error).__name__,
+            ),
+        )
+
+
 def _turn_of(job: Any) -> Callable[[], bool]:
     """Return what tells a long job that smaller ones wait, once it has had its time."""
     began = time.monotonic()
@@ -82,8 +112,7 @@ def index_file_task(
     key_id: int | None = None,
 ) -> None:
     """Index one file, on the account of whoever brought it."""
-    try:
-        release_queue_slot(context.job.id)
+    with _job(context), _told(record_file_error, file_id=file_id):
         with charged_to(user_id=user_id, key_id=key_id):
             is_done = index_file(
                 file_id=file_id,
@@ -93,131 +122,75 @@ def index_file_task(
             )
         if not is_done:
             put_back(context.job)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception as error:
-        logger.exception("file %s failed", file_id)
-        reason = RAGError(
-            "An internal error stopped the indexing: {reason}.",
-            hint="The bytes are kept; try again, and report it if it stays.",
-            reason=f"{type(error).__name__}",
-        )
-        record_file_error(file_id=file_id, error=reason)
-    finally:
-        connections.close_all()
 
 
 @app.task(name="rag.build_indexes", queue="index", retry=RETRY, pass_context=True)
 def build_indexes_task(context: JobContext, space_id: int) -> None:
     """Build the vector indexes that a space lacks."""
-    try:
-        release_queue_slot(context.job.id)
+    with _job(context):
         build_pending_indexes(space_id=space_id)
-    finally:
-        connections.close_all()
 
 
 @app.task(name="rag.reweigh_store", queue="index", retry=RETRY, pass_context=True)
 def reweigh_store_task(context: JobContext, store_id: int) -> None:
     """Bring a large store's lexical weights to its mean length."""
-    try:
-        release_queue_slot(context.job.id)
+    with _job(context):
         reweigh_store(store_id=store_id)
-    finally:
-        connections.close_all()
 
 
 @app.task(name="rag.reindex_run", queue="index", retry=RETRY, pass_context=True)
 def _reindex_run_task(context: JobContext, run_id: int) -> None:
     """Work off a reindex run; look again later while its files' jobs are under way."""
-    try:
-        release_queue_slot(context.job.id)
+    with _job(context):
         if run_reindex(run_id=run_id):
             queue_reindex(run_id=run_id, delay_s=LOOK_AGAIN_S)
-    finally:
-        connections.close_all()
 
 
 @app.task(name="rag.retire_run", queue="index", retry=RETRY, pass_context=True)
 def _retire_run_task(context: JobContext, run_id: int, swapped_at: str) -> None:
     """Give up the space that a store has left."""
-    try:
-        release_queue_slot(context.job.id)
+    with _job(context):
         drop_old_space_when_due(run_id=run_id, swapped_at=swapped_at)
-    finally:
-        connections.close_all()
 
 
 @app.task(name="rag.clear_space", queue="index", retry=RETRY, pass_context=True)
 def _clear_space_task(context: JobContext, run_id: int, space_id: int) -> None:
     """Remove a store's vectors from a space that nobody searches for it."""
-    try:
-        release_queue_slot(context.job.id)
+    with _job(context):
         purge_space(run_id=run_id, space_id=space_id)
-    finally:
-        connections.close_all()
 
 
 @app.task(name="rag.evaluation_run", queue="index", retry=RETRY, pass_context=True)
 def _evaluation_run_task(context: JobContext, run_id: int) -> None:
     """Ask the golden questions of an ordered run."""
-    try:
-        release_queue_slot(context.job.id)
+    with _job(context), _told(fail_evaluation, run_id=run_id):
         run_evaluation_job(run_id=run_id)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception as error:
-        logger.exception("evaluation run %s failed", run_id)
-        reason = RAGError(
-            "An internal error stopped the evaluation: {reason}.",
-            hint="Try again, and report it if it stays.",
-            reason=type(error).__name__,
-        )
-        fail_evaluation(run_id=run_id, error=reason)
-    finally:
-        connections.close_all()
 
 
 @app.task(name="rag.sync_run", queue="index", retry=RETRY, pass_context=True)
 def _sync_run_task(context: JobContext, run_id: int) -> None:
     """Carry out an ordered sync of a connection."""
-    try:
-        release_queue_slot(context.job.id)
+    with _job(context), _told(fail_sync, run_id=run_id):
         run_sync_job(run_id=run_id)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception as error:
-        logger.exception("sync run %s failed", run_id)
-        reason = RAGError(
-            "An internal error stopped the sync: {reason}.",
-            hint="Try again, and report it if it stays.",
-            reason=type(error).__name__,
-        )
-        fail_sync(run_id=run_id, error=reason)
-    finally:
-        connections.close_all()
 
 
 @app.periodic(cron="* * * * *")
 @app.task(name="rag.sync_due", queue="upkeep", queueing_lock="rag.sync_due")
 def _sync_due_task(timestamp: int, **_: Any) -> None:
     """Queue the syncs that are due."""
-    try:
+    with _job():
         start_due_syncs()
-    finally:
-        connections.close_all()
 
 
 @app.task(name="rag.drain_outbox", queue="upkeep", queueing_lock="rag.drain_outbox")
 def _drain_outbox_task(timestamp: int, **_: Any) -> None:
     """Feed Milvus with what has changed."""
-    try:
-        drain_outbox()
-    except RAGError as error:
-        # What waits is fed a few seconds later, or when Milvus is back.
-        logger.warning("Milvus was not fed: %s", error)
-    finally:
-        connections.close_all()
+    with _job():
+        try:
+            drain_outbox()
+        except RAGError as error:
+            # What waits is fed a few seconds later, or when Milvus is back.
+            logger.warning("Milvus was not fed: %s", error)
 
 
 if is_milvus():
@@ -229,20 +202,15 @@ if is_milvus():
 @app.task(name="rag.recover_jobs", queue="upkeep", queueing_lock="rag.recover_jobs")
 def recover_jobs_task(timestamp: int, **_: Any) -> None:
     """Bring back what a dead worker left behind."""
-    try:
+    with _job():
         recover_jobs()
-    finally:
-        connections.close_all()
 
 
 @app.periodic(cron="17 * * * *")
 @app.task(name="rag.tidy_up", queue="upkeep", queueing_lock="rag.tidy_up")
 def tidy_up_task(timestamp: int, **_: Any) -> None:
     """Remove bytes without a file, jobs that ended long ago, old queries and old costs."""
-    try:
-        # Each of them runs, whatever becomes of the others; what was raised fails the job then.
-        with ExitStack() as stack:
-            for purge in (purge_old_usage, purge_old_queries, purge_finished_jobs, remove_orphans):
-                stack.callback(purge)
-    finally:
-        connections.close_all()
+    # Each of them runs, whatever becomes of the others; what was raised fails the job then.
+    with _job(), ExitStack() as stack:
+        for purge in (purge_old_usage, purge_old_queries, purge_finished_jobs, remove_orphans):
+            stack.callback(purge)

@@ -346,7 +346,7 @@ def test_an_error_nobody_foresaw_is_told_and_the_worker_lives(
     states = {failed.status, fine.status}
     assert states == {"error", "completed"}
     unlucky = failed if failed.status == "error" else fine
-    assert told(unlucky).startswith("An internal error stopped the indexing: ZeroDivisionError.")
+    assert told(unlucky).startswith("An internal error stopped the job: ZeroDivisionError.")
 
 
 def test_a_chunk_rule_that_was_clamped_is_a_warning(store: Any) -> None:
