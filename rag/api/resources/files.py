@@ -28,6 +28,7 @@ from rag.api.http.lookups import find_store
 from rag.api.http.ranges import ByteRange, deliver_bytes
 from rag.api.http.views import PROBLEMS
 from rag.api.resources.filters import FileList
+from rag.api.resources.previews import PreviewBody, PreviewWish, preview_of
 from rag.api.resources.serializers import FileBody
 from rag.api.resources.views import ScopedViews
 from rag.core.errors import InvalidInputError
@@ -260,6 +261,18 @@ class FileViews(ScopedViews):
         text = text or ""
         window = {"start": start, "end": start + len(text), "length": length, "text": text}
         return Response({"file": file.pk, "revision": revision, **window})
+
+    @extend_schema(
+        summary="Preview its chunks by another template or size",
+        parameters=[PreviewWish],
+        responses={200: PreviewBody, **PROBLEMS},
+    )
+    @action(detail=True)  # type: ignore[untyped-decorator]
+    def preview(self, request: Any, pk: str) -> Response:
+        """Return what a rule would make of the text; nothing is stored."""
+        query = PreviewWish.of_query(request)
+        file = self.readable_row(pk=self.get_object().pk)
+        return Response(preview_of(scope=self.scope, file=file, wish=query.validated_data))
 
     def _serialize(self, taken: Iterable[UploadResult]) -> list[dict[str, Any]]:
         return [

@@ -98,6 +98,19 @@ class StoreBody(_Row):
         return values
 
 
+class ChangedStoreBody(StoreBody):
+    """A store after a change."""
+
+    files_queued = serializers.IntegerField(
+        read_only=True, help_text="How many files are cut anew by another template."
+    )
+
+    class Meta:
+        model = models.Store
+        fields = (*StoreBody.Meta.fields, "files_queued")
+        read_only_fields = StoreBody.Meta.read_only_fields
+
+
 class FileBody(_Row):
     """A file: what it is called and may be filtered by, and what became of it."""
 

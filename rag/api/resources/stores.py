@@ -12,7 +12,13 @@ from rag import models
 from rag.api.http.lookups import find_store
 from rag.api.http.views import PROBLEMS
 from rag.api.resources.filters import ChunkList, StoreList
-from rag.api.resources.serializers import ChunkBody, ChunkChange, NewChunk, StoreBody
+from rag.api.resources.serializers import (
+    ChangedStoreBody,
+    ChunkBody,
+    ChunkChange,
+    NewChunk,
+    StoreBody,
+)
 from rag.api.resources.views import ScopedViews
 from rag.core.errors import ForbiddenError
 from rag.services.chunks import add_chunk, delete_chunks, edit_chunk, find_first_chunks
@@ -39,8 +45,9 @@ _NEW_STORE = OpenApiExample(
     partial_update=extend_schema(
         summary="Change a store",
         description="Another `splitter` queues the store's files to be cut anew (a reindex run of "
-        "chunks). After any other change files keep their chunks until they are indexed again.",
-        responses={200: StoreBody, **PROBLEMS},
+        "chunks); `files_queued` is how many. After any other change files keep their chunks until "
+        "they are indexed again.",
+        responses={200: ChangedStoreBody, **PROBLEMS},
     ),
     destroy=extend_schema(
         summary="Delete a store with all its files", responses={204: None, **PROBLEMS}
@@ -76,9 +83,9 @@ class StoreViews(ScopedViews):
         groups = {name: values.pop(name) for name in _GROUPS if name in values}
         template = store.splitter
         update_store(scope=self.scope, store=store, values=values, **groups)
-        if store.splitter != template:
-            rechunk_store(scope=self.scope, store=store)
-        return self.one(store)
+        is_cut = store.splitter != template
+        n_files = rechunk_store(scope=self.scope, store=store) if is_cut else 0
+        return Response({**self.get_serializer(store).data, "files_queued": n_files})
 
     def destroy(self, request: Any, pk: str) -> Response:
         """Delete a store."""

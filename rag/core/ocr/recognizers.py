@@ -43,5 +43,6 @@ class PageRecognizer(Protocol):
         """Call ``on_page`` with each page that is not ``known``, and how many there are in all.
 
         Raises DocumentError for a file that cannot be opened; what stops at a page is told there.
+        What ``on_page`` raises ends it.
         """
         ...

@@ -140,7 +140,10 @@ def _index(file_id: int, fresh_vectors: bool, from_text: bool, gives_way: GivesW
     )
     try:
         kept = stored_document(file=file) if from_text else None
-        ended = _stage_and_activate(file, kept or _parse(file), fresh_vectors, gives_way)
+        document = kept or _parse(file, gives_way)
+        if document is None:
+            return False
+        ended = _stage_and_activate(file, document, fresh_vectors, gives_way)
         if ended is not Ended.PUBLISHED:
             return ended is not Ended.GAVE_WAY
         if fresh_vectors:
@@ -207,7 +210,8 @@ def _stage_and_activate(
     return Ended.DELETED
 
 
-def _parse(file: models.File) -> ParsedDocument:
+def _parse(file: models.File, gives_way: GivesWay) -> ParsedDocument | None:
+    """Return what the file says, None where its scans gave way to smaller files."""
     stored = str(file.content.name)
     if not default_storage.exists(stored):
         raise DocumentError(
@@ -216,7 +220,9 @@ def _parse(file: models.File) -> ParsedDocument:
             name=file.name,
         )
     path = Path(default_storage.path(stored))
-    has_ocr = recognize_file(file=file, path=path)
+    has_ocr = recognize_file(file=file, path=path, gives_way=gives_way)
+    if has_ocr is None:
+        return None
     document = wiring.parser(with_hidden=file.store.reads_hidden_cells).parse(
         path,
         file.name,

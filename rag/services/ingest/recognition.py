@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 from django.db.models import QuerySet
@@ -15,11 +16,11 @@ from rag.providers.sandbox.recognizer import SandboxedRecognizer
 from rag.stages.detect.sniff import may_hold_pictures
 
 
-def recognize_file(*, file: models.File, path: Path) -> bool:
+def recognize_file(*, file: models.File, path: Path, gives_way: Callable[[], bool]) -> bool | None:
     """Recognize the file's pages that are pictures and are not yet; tell whether OCR is in use.
 
-    It is where the store wants it and the package is installed. Raises DocumentError for a file
-    that cannot be opened.
+    It is where the store wants it and the package is installed. None where ``gives_way``, asked
+    after each page, said so before the last. Raises DocumentError for a file that cannot be opened.
     """
     recognizer = _recognizer()
     if not file.store.ocr or not recognizer.is_installed():
@@ -32,8 +33,13 @@ def recognize_file(*, file: models.File, path: Path) -> bool:
             _keep_page(file, page)
             done.add(page.number)
             _tell(file, len(done), n_pages)
+            if len(done) < n_pages and gives_way():
+                raise CancelledError
 
-        recognizer.recognize(path, file.name, known=frozenset(done), on_page=keep)
+        try:
+            recognizer.recognize(path, file.name, known=frozenset(done), on_page=keep)
+        except CancelledError:
+            return None
     return True
 
 

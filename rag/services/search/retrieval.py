@@ -42,6 +42,8 @@ from rag.services.stores import stores_with_vocabulary
 from rag.stages.query.file_question import parse_document_question
 
 MAX_CANDIDATES = 200
+# A passage of the template parent and child has so many chunks, unless its options say otherwise.
+WIDENED = 4
 SearchEngine = Callable[..., Candidates]
 Purpose = Literal["search", "answer", "test", "evaluation"]
 
@@ -248,7 +250,7 @@ def _search(request: RetrievalRequest, analysis: QueryAnalysis, types: tuple[str
         content_types=types,
         rerank="none",
     )
-    search = _asked(request, wanted)
+    search = _asked_with_room(request, wanted, n_kept)
     if not search.found.hits and types and not given.content_types:
         wanted, reasons = wanted.but(content_types=()), {"content_types": "nothing_found"}
         search = replace(_asked(request, wanted), reasons=reasons)
@@ -256,6 +258,17 @@ def _search(request: RetrievalRequest, analysis: QueryAnalysis, types: tuple[str
         reasons = {**search.reasons, "mode": "nothing_found"}
         search = replace(_asked(request, wanted.but(mode="hybrid")), reasons=reasons)
     return search
+
+
+def _asked_with_room(request: RetrievalRequest, wanted: RetrievalSettings, n_kept: int) -> _Search:
+    """Ask once for more where chunks that are shown as one passage took the places of others."""
+    search = _asked(request, wanted)
+    hits, n_asked = search.found.hits, wanted.top_k or 0
+    within = [(one.file_id, one.parent_start) for one in hits if one.parent_start is not None]
+    n_shown = len(hits) - len(within) + len(set(within))
+    if not within or n_shown >= n_kept or len(hits) + search.n_below < n_asked:
+        return search
+    return _asked(request, wanted.but(top_k=min(MAX_CANDIDATES, WIDENED * n_asked)))
 
 
 def _asked(request: RetrievalRequest, settings: RetrievalSettings) -> _Search:

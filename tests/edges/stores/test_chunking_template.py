@@ -14,6 +14,7 @@ from rag.services.files import set_splitter
 from rag.services.reindex import rechunk_store, run_reindex
 from rag.services.stores import create_store, update_store
 from tests.edges.admin_client import at, client_of, page, words
+from tests.edges.api_client import client_for, ok
 from tests.factories import EDITOR, StoreFactory, UserFactory
 from tests.integration.chunk_desk import OPERATOR, watch_words
 from tests.integration.index_desk import live, put, run_job
@@ -71,6 +72,28 @@ def test_a_template_that_nobody_knows_is_refused(store: models.Store) -> None:
         create_store(name="x", splitter="chapters")
     with pytest.raises(UnknownNameError):
         set_splitter(scope=OPERATOR, file=put(store, LAW), splitter="chapters")
+
+
+def test_the_api_previews_a_template_and_tells_how_many_files_it_cuts(
+    store: models.Store,
+) -> None:
+    file, other = put(store, LAW), put(store, LAW + "\n附则。", name="b.txt")
+    run_job(file)
+    run_job(other)
+    client = client_for(store.owner)
+    address = f"/api/files/{file.pk}/preview"
+    made = ok(client.get(address, {"splitter": "laws", "limit": 2}))
+    assert [chunk["text"][:3] for chunk in made["chunks"]] == ["第一条", "第二条"]
+    assert (made["n_today"], made["n_chunks"], made["splitter"]) == (1, 6, "laws")
+    assert ok(client.get(address))["n_chunks"] == 1
+    assert client.get(address, {"splitter": "chapters"}).status_code == 400
+    assert client.get(address, {"max_tokens_per_chunk": 5}).status_code == 400
+    assert [chunk.text for chunk in live(file)] == [LAW]
+    changed = ok(client.send("patch", f"/api/stores/{store.pk}", {"splitter": "laws"}))
+    assert (changed["splitter"], changed["files_queued"]) == ("laws", 2)
+    assert (
+        ok(client.send("patch", f"/api/stores/{store.pk}", {"name": "Laws"}))["files_queued"] == 0
+    )
 
 
 def test_the_form_says_what_each_does_and_how_many_files_it_cuts(store: models.Store) -> None:

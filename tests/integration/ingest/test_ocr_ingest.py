@@ -123,6 +123,24 @@ def test_a_killed_job_goes_on_behind_the_pages_that_are_kept(
 
 
 @pytest.mark.django_db
+def test_scans_give_way_to_smaller_files_between_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = scanned(StoreFactory(ocr=True), n_pages=3)
+    begun: list[list[int]] = []
+
+    def recognize(self: Any, path: Path, name: str, *, known: Any, on_page: Any) -> None:
+        begun.append(sorted(known))
+        for number in {1, 2, 3} - set(known):
+            on_page(PageWords(number, 100, 100), 3)
+
+    monkeypatch.setattr(SandboxedRecognizer, "recognize", recognize)
+    assert [index_file(file_id=file.pk, gives_way=lambda: True) for _ in range(2)] == [False] * 2
+    file.refresh_from_db()
+    assert file.status == "processing" and file.progress["stage"] == "recognizing"
+    assert index_file(file_id=file.pk, gives_way=lambda: True)
+    assert begun == [[], [1], [1, 2]]
+
+
+@pytest.mark.django_db
 def test_without_the_package_it_is_told_as_without_the_switch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

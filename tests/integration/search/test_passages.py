@@ -71,6 +71,22 @@ def test_what_was_switched_off_or_deleted_parts_a_passage(monkeypatch: pytest.Mo
     assert hidden not in search(store, "pump0")[0].text
 
 
+def test_passages_whose_chunks_are_all_found_leave_room_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = StoreFactory(owner=UserFactory(), max_tokens_per_chunk=50, splitter="parent_child")
+    watch_words(store, monkeypatch)
+    dense = " ".join(f"The valve is valve {n}, a valve of valves." for n in range(60))
+    run_job(put(store, dense, name="dense.txt"))
+    for n in range(2):
+        run_job(put(store, f"A valve of the long-winded plant {n} in passing.", name=f"{n}.txt"))
+    settings = RetrievalSettings(mode="keyword", top_k=5)
+    result = retrieve(
+        query="valve", scope=OPERATOR, stores=[store], settings=settings, purpose="evaluation"
+    )
+    assert {"0.txt", "1.txt"} <= {hit.file_name for hit in result.hits}
+
+
 def test_other_templates_ask_the_database_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(postprocessing, "fetch_planned", lambda *given: asked.append(given) or [])
