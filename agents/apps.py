@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy
 
+from agents.runtime.memories import MemoryPort, register_memory
 from rag.core.derived_texts import DerivedTexts, register_derived_texts
 
 
@@ -18,13 +19,15 @@ class AgentsConfig(AppConfig):
         """File the node types that ship, and who redacts what is kept of deleted chunks."""
         # Configs and labels need the apps, which are complete only now.
         from agents.chat.history.evidence import redact_answers, redact_deleted
+        from agents.chat.memory.run_memory import keep_run_exchange, recall_for_run
         from agents.flows import nodes as nodes
-        from agents.flows.runs.redact import redact_deleted_runs, redact_runs
 
         # The same: these modules import models.
+        from agents.flows.runs.redact import redact_deleted_runs, redact_runs
         from agents.runtime import leftovers
         from agents.runtime.retention import purge_memories_of, purge_orphaned_answers
 
+        register_memory(MemoryPort(recall_for_run, keep_run_exchange))
         for kind in (
             DerivedTexts("answers", redact_answers, leftovers.count_answers, redact_deleted),
             DerivedTexts("runs", redact_runs, leftovers.count_runs, redact_deleted_runs),

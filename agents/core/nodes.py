@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from agents.core.cited_answers import RunPassages
+    from agents.core.spoken_text import SpokenText
     from rag.core.ports import ChatRequest
     from rag.core.tools import ToolSpec
     from rag.core.types import ChatReply
     from rag.services.sources import SourceCall, SourceOutcome
-    from rag.stages.citing.verify import AnswerWriter, VerifiedAnswer
+    from rag.stages.citing.verify import VerifiedAnswer
 
 C = TypeVar("C", bound=type)
 
@@ -82,13 +83,16 @@ class NodeRun(Protocol):
     def model_id(self, name: str) -> str:
         """Return which model ``ask_model`` would ask: the configured one for an empty name."""
 
+    async def takes_tools(self, name: str) -> bool:
+        """Return whether the model that ``ask_model`` would ask takes the tools of a request."""
+
     async def ask_model(
-        self, name: str, request: ChatRequest, writer: AnswerWriter | None = None
+        self, name: str, request: ChatRequest, spoken: SpokenText | None = None
     ) -> ChatReply:
         """Return the answer of ``provider:model`` (empty: the configured one), telling its pieces.
 
-        With a ``writer``, which has taken in the answer then, they are told as it shows them.
-        Raises ProviderError and ProviderTimeoutError.
+        ``spoken`` says which of them are for people (without it all are); its writer has taken in
+        the answer then. Raises ProviderError and ProviderTimeoutError.
         """
 
     def keep_verdicts(self, answer: VerifiedAnswer) -> None:

@@ -29,15 +29,17 @@ def placeholders(prompt: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(match[1] for match in _PLACEHOLDER.finditer(prompt)))
 
 
-def fill_prompt(prompt: str, values: Mapping[str, Any]) -> str:
-    """Return the prompt with each known ``{name}`` replaced; what is unknown stays as it is.
+def fill_prompt(prompt: str, values: Mapping[str, Any], *, missing: str | None = None) -> str:
+    """Return the prompt with each known ``{name}`` replaced; ``missing`` stands for an unknown one.
+
+    Without it that stays as it is.
 
     Texts go in as they are and are not looked at again; other values as JSON, None as nothing.
     """
 
     def filled(match: re.Match[str]) -> str:
         if match[1] not in values:
-            return match[0]
+            return match[0] if missing is None else missing
         value = values[match[1]]
         if value is None or isinstance(value, str):
             return value or ""

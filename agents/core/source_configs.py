@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from agents.core.prompts import placeholders
 from agents.core.state import FIELDS
 
 # Types of sources that search by vectors.
 VECTOR_SOURCES = frozenset({"vector_store", "faiss", "chroma", "gemini_file_search"})
+
+
+# The options of our own sources in which {name} stands for a value.
+_TEMPLATES = {"database": ("query_template",), "api": ("endpoint", "params", "headers", "body")}
 
 
 def _free(key: str) -> str:
@@ -54,6 +60,18 @@ class DataSourceConfig(BaseModel):
     def options(self) -> dict[str, Any]:
         """Return what the plugin is told."""
         return dict(self.model_extra or {})
+
+    def placeholders(self) -> Iterator[str]:
+        """Yield the names that stand for values in the options of our own sources."""
+        waiting: list[Any] = [self.options.get(name) for name in _TEMPLATES.get(self.type, ())]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, str):
+                yield from placeholders(value)
+            elif isinstance(value, dict):
+                waiting += value.values()
+            elif isinstance(value, list):
+                waiting += value
 
 
 class SourceToolConfig(DataSourceConfig):

@@ -95,6 +95,7 @@ class FlowState(TypedDict, total=False):
     edges_var: Annotated[dict[str, Any], merge_dicts]
     rag_results: Annotated[dict[str, Any], merge_results]
     query_context: Annotated[dict[str, Any], merge_query_context]
+    recalled_memories: Annotated[str | None, keep_last]
 
 
 REDUCERS: Mapping[str, Any] = {

@@ -62,7 +62,7 @@ def purge_tokens(*, older_than_h: float) -> int:
     late = timezone.now() - timedelta(hours=older_than_h)
     # Two days are looked at, so that the task may miss some of its hours.
     ended = models.FlowRun.objects.filter(ended_at__lt=late, ended_at__gte=late - timedelta(days=2))
-    tokens = models.RunEvent.objects.filter(run__in=ended.order_by(), kind="token")
+    tokens = models.RunEvent.objects.filter(run__in=ended.order_by(), kind__in=("token", "draft"))
     return int(tokens._raw_delete("default"))
 
 

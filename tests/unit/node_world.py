@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agents.core.cited_answers import RunPassages
 from agents.core.nodes import FileQuery, SourceQueries
+from agents.core.spoken_text import SpokenText
 from agents.flows.versions.dry_run import stub_files, stub_outcome
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
@@ -15,18 +17,19 @@ from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec
 from rag.core.types import ChatReply
 from rag.services.sources.run import SourceOutcome
-from rag.stages.citing.verify import AnswerWriter, VerifiedAnswer
+from rag.stages.citing.verify import VerifiedAnswer
 
 
 class NotedRun:
     """``NodeRun`` whose model says the ``answers`` in turn; an error among them is raised."""
 
     node = "node"
+    has_tools = False
     scope = Scope.anonymous()
 
     def __init__(
         self,
-        *answers: str | RAGError,
+        *answers: str | ChatReply | RAGError,
         prompts: Mapping[str, str] | None = None,
         sources: Mapping[str, Any] | None = None,
         decision: str | None = None,
@@ -57,17 +60,20 @@ class NotedRun:
     def model_id(self, name: str) -> str:
         return name or "doubao:own"
 
+    async def takes_tools(self, name: str) -> bool:
+        return self.has_tools
+
     async def ask_model(
-        self, name: str, request: ChatRequest, writer: AnswerWriter | None = None
+        self, name: str, request: ChatRequest, spoken: SpokenText | None = None
     ) -> ChatReply:
         self.requests.append((name, request))
         answer = self.answers.pop(0)
         if isinstance(answer, RAGError):
             raise answer
-        if writer:
-            writer.feed(answer)
-            writer.finish()
-        return ChatReply(answer, model=self.model_id(name))
+        reply = answer if isinstance(answer, ChatReply) else ChatReply(answer)
+        if spoken:
+            spoken.take(reply.text, is_call=bool(reply.tool_calls))
+        return replace(reply, model=self.model_id(name))
 
     def keep_verdicts(self, answer: VerifiedAnswer) -> None:
         self.verdicts.append(answer)

@@ -46,7 +46,8 @@ class StreamBody(Schema):
     given: dict[str, Any] = Field(
         default_factory=dict,
         description="The flow's inputs, history_messages, session_id and trace_id; token_id (for "
-        "whom) is for editors. Nothing that nodes set can be given.",
+        "whom) is for editors. Nothing that nodes set can be given. Runs with the same "
+        "session_id are one conversation: the earlier ones are their history_messages.",
     )
     version: int | None = Field(
         None, ge=1, description="A version's number, for editors; else the active one."
@@ -225,7 +226,8 @@ async def run(request: HttpRequest, name: str, body: RunBody) -> Any:
 async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
     """Run a flow and send its events.
 
-    `run_started` (run, flow, version), `node_started`, `token` (text), `model_answer`,
+    `run_started` (run, flow, version), `node_started`, `token` (text for people), `draft` (text for
+    the flow: JSON that decides, calls of tools, what is written once more), `model_answer`,
     `model_failed`, `tool` (with `answer` or `error`), `rag_results`, `node_finished`, `route`
     (targets, condition), `node_failed`, then `paused` (reviews), `done` (answer, outcome,
     citations, grounding, variables), `error` or `cancelled`; `ping` in between. All but the first

@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agents.flows.definition.conditions import ALWAYS, Condition, compile_condition
-from agents.flows.definition.definition import DEFAULT, END, EdgeDefinition, FlowDefinition
+from agents.flows.definition.definition import (
+    DEFAULT,
+    END,
+    FAILURE,
+    EdgeDefinition,
+    FlowDefinition,
+)
 from agents.flows.definition.findings import FlowFindings
 from rag.core.errors import RAGError
 
@@ -158,6 +164,7 @@ def check_edges(flow: FlowDefinition, found: FlowFindings) -> None:
 def _check_order(edges: _Numbered, found: FlowFindings) -> None:
     name = edges[0][1].source
     n_defaults, is_decided = 0, False
+    edges = [pair for pair in edges if pair[1].condition.strip() != FAILURE] or edges
     for number, edge in edges:
         key = ("edges", number, "condition")
         if is_decided:
@@ -185,7 +192,7 @@ def _check_order(edges: _Numbered, found: FlowFindings) -> None:
 def _check_overlaps(edges: _Numbered, tried: _Tried, found: FlowFindings) -> None:
     conditions: list[tuple[int, Condition]] = []
     for number, edge in edges:
-        if edge.condition.strip() in (ALWAYS, DEFAULT):
+        if edge.condition.strip() in (ALWAYS, DEFAULT, FAILURE):
             continue
         with found.reporting(("edges", number, "condition")):
             conditions.append((number, compile_condition(edge.condition)))

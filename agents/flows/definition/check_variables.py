@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from agents.core.prompts import placeholders
-from agents.core.source_configs import DataSourceConfig, RagNodeConfig
+from agents.core.source_configs import RagNodeConfig
 from agents.core.state import FIELDS
 from agents.flows.definition.check_graph import ancestors_of
 from agents.flows.definition.conditions import compile_condition
-from agents.flows.definition.definition import DEFAULT, Flow
+from agents.flows.definition.definition import DEFAULT, FAILURE, Flow
 from agents.flows.definition.findings import FlowFindings
 from agents.flows.definition.node_configs import AgentNodeConfig, HumanReviewConfig, RagFilesConfig
 from agents.flows.definition.state import START, START_LABEL
@@ -23,8 +23,8 @@ from rag.core.errors import RAGError
 _PLACEHOLDER = re.compile(r"\{[^\W\d]\w*\}")
 _WORD = re.compile(r"\w+")
 _UNNAMED = re.compile(r"\W+")
-# The options of our own sources in which {name} stands for a value.
-_TEMPLATES = {"database": ("query_template",), "api": ("endpoint", "params", "headers", "body")}
+# Fields of every state, and what the engine sets where a node failed.
+_ALWAYS = (*FIELDS, "failed_node", "failure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _check_text(
 ) -> None:
     kinds = (RagNodeConfig, RagFilesConfig)
     results = {one.result_key for one in flow.configs.values() if isinstance(one, kinds)}
-    given = {*FIELDS, *flow.definition.inputs, *results, "rag_context", "user_query"}
+    given = {*_ALWAYS, *flow.definition.inputs, *results, "rag_context", "user_query"}
     for name in before.unset(placeholders(text), given):
         found.error(
             key,
@@ -106,9 +106,9 @@ def _check_text(
 
 
 def _check_conditions(flow: Flow, before: Mapping[str, _Before], found: FlowFindings) -> None:
-    given = {*FIELDS, *flow.definition.inputs}
+    given = {*_ALWAYS, *flow.definition.inputs}
     for number, edge in enumerate(flow.definition.edges):
-        if edge.condition.strip() == DEFAULT:
+        if edge.condition.strip() in (DEFAULT, FAILURE):
             continue
         try:
             names = compile_condition(edge.condition).variables
@@ -129,12 +129,12 @@ def _check_conditions(flow: Flow, before: Mapping[str, _Before], found: FlowFind
 def _check_sources(
     flow: Flow, before: _Before, config: RagNodeConfig, key: tuple[Any, ...], found: FlowFindings
 ) -> None:
-    given = {*FIELDS, *flow.definition.inputs, "user_query"}
+    given = {*_ALWAYS, *flow.definition.inputs, "user_query"}
     for name in before.unset(placeholders(config.query), given):
         found.error((*key, "query"), _unfilled("query", name))
     for place, source in enumerate(config.data_sources):
         needed = [_UNNAMED.sub("_", one) for one in source.depends_on]
-        for name in before.unset(_placeholders_of(source), given):
+        for name in before.unset(source.placeholders(), given):
             if not any(name == one or name.startswith(f"{one}__") for one in needed):
                 found.error((*key, "data_sources", place), _unfilled(source.key, name))
 
@@ -159,19 +159,6 @@ def _check_references(
                     known=", ".join(sorted({*nodes, *flow.definition.inputs})),
                 ),
             )
-
-
-def _placeholders_of(source: DataSourceConfig) -> Iterator[str]:
-    templates = _TEMPLATES.get(source.type, ())
-    waiting: list[Any] = [source.options.get(name) for name in templates]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield from placeholders(value)
-        elif isinstance(value, dict):
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
 
 
 def _unfilled(source: str, name: str) -> RAGError:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import dropwhile
 from typing import Any
 
-from agents.flows.definition.definition import DEFAULT, END, EdgeDefinition
+from agents.flows.definition.definition import DEFAULT, END, FAILURE, EdgeDefinition
 from rag.core.errors import InvalidInputError, UnknownNameError
 
 ALWAYS = "always"
@@ -355,8 +355,14 @@ def choose_edge(
     """Return the route of the first edge in the file's order whose condition holds.
 
     ``default`` holds when no other does, wherever it stands; without any edge a node is a last
-    one. Raises InvalidInputError naming values and conditions when none holds.
+    one; ``failure`` holds where the node failed. Raises InvalidInputError naming values and
+    conditions when none holds.
     """
+    if values.get("failed_node") == node:
+        failed = [edge for edge in edges if edge.condition.strip() == FAILURE]
+        if failed:
+            return EdgeChoice(_targets(failed[0]), FAILURE)
+    edges = [edge for edge in edges if edge.condition.strip() != FAILURE]
     if not edges:
         return EdgeChoice((END,), ALWAYS)
     missing: dict[str, None] = {}

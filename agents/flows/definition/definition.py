@@ -45,6 +45,8 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 END = "END"
 DEFAULT = "default"
+# An edge that is taken when its node failed.
+FAILURE = "failure"
 _NAME = re.compile(r"[^\W\d][\w-]{0,63}")
 _INPUT = re.compile(r"[^\W\d]\w{0,63}")
 # What prompts and queries are given besides inputs.
@@ -54,7 +56,8 @@ _TAKEN = frozenset({*FIELDS, "user_query", "rag_context"})
 class EdgeDefinition(BaseModel):
     """An edge: taken always, on a CEL condition, or by ``default`` when no other one is.
 
-    Several ``to`` run side by side.
+    One with ``failure`` is taken when its node failed, and never else. Several ``to`` run side
+    by side.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
@@ -90,7 +93,8 @@ class FlowDefinition(BaseModel):
     """A whole flow. ``max_steps`` bounds its cycles, ``timeout_s`` a run from start to end.
 
     ``inputs`` are what a run may be given besides its message, each with a line for people, or
-    with type, default, required and choices.
+    with type, default, required and choices. ``memory`` names the project whose memories of the
+    person are recalled, and into which exchanges go.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -104,6 +108,7 @@ class FlowDefinition(BaseModel):
     inputs: dict[str, FlowInput] = {}
     max_steps: int = Field(default=50, ge=1, le=1000)
     timeout_s: float = Field(default=1800, gt=0, le=86_400)
+    memory: str = Field(default="", max_length=64)
 
     @field_validator("inputs")
     @classmethod

@@ -21,7 +21,9 @@ class AgentNodeConfig(_Strict):
     """A node that asks a model. ``prompt`` is a file beside the flow; no ``model``: the
     installation's own. ``output_schema`` is the JSON schema that the answer must have. ``tools``
     are names of tool plugins, and data sources with a description. ``citation_failure`` says what
-    becomes of sentences that its sources do not say: they are marked, dropped, or written anew."""
+    becomes of sentences that its sources do not say: they are marked, dropped, or written anew.
+    A model that fails is asked ``retries`` times more, then the ``fallback_models`` in turn; when
+    all fail, ``default`` is the answer: ``response_content`` and variables."""
 
     prompt: str
     model: ModelConfig | None = None
@@ -29,6 +31,9 @@ class AgentNodeConfig(_Strict):
     output_schema: dict[str, Any] | None = None
     context_tokens: int = Field(default=4000, ge=100, le=1_000_000)
     citation_failure: Literal["mark", "drop", "repair"] = "mark"
+    retries: int = Field(default=0, ge=0, le=5)
+    fallback_models: list[ModelConfig] = Field(default=[], max_length=5)
+    default: dict[str, Any] | None = None
 
     @field_validator("tools")
     @classmethod

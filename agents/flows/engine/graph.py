@@ -22,9 +22,15 @@ from agents.core.source_configs import RagNodeConfig
 from agents.core.state import REDUCERS, merge_results, to_storable
 from agents.flows.definition.check_graph import strict_ancestors_of
 from agents.flows.definition.conditions import choose_edge
-from agents.flows.definition.definition import END, Flow, FlowDefinition
+from agents.flows.definition.definition import END, FAILURE, Flow, FlowDefinition
 from agents.flows.definition.state import condition_values
-from rag.core.errors import ConfigurationError, LimitError, ProviderTimeoutError, RAGError
+from rag.core.errors import (
+    CancelledError,
+    ConfigurationError,
+    LimitError,
+    ProviderTimeoutError,
+    RAGError,
+)
 
 # The one channel of the graph: of each more the engine asks for its value at every node.
 STANDING = "standing"
@@ -96,6 +102,7 @@ class NodeVisit:
         self._flow, self._name, self._node = flow, name, node
         self._plan, self._before = plan, plan.before[name]
         self._edges = [edge for edge in flow.definition.edges if edge.source == name]
+        self._may_fail = any(edge.condition.strip() == FAILURE for edge in self._edges)
 
     async def run(self, given: dict[str, Any], runtime: Runtime[GraphContext]) -> Command[Any]:
         """Return the node's update and where the run goes on."""
@@ -152,12 +159,26 @@ class NodeVisit:
         try:
             found = await self._answer(state, log, visit)
             update = found if isinstance(found, Pause) else self._checked(found)
-        except RAGError:
-            await log.failed(self._name, visit)
-            raise
+        except RAGError as error:
+            if not self._goes_on(error, log, visit):
+                await log.failed(self._name, visit)
+                raise
+            update = {"edges_var": {"failed_node": self._name, "failure": str(error)}}
+        else:
+            failed = (state.get("edges_var") or {}).get("failed_node")
+            if self._may_fail and failed == self._name and not isinstance(update, Pause):
+                # It failed when it was reached before.
+                kept = update.get("edges_var") or {}
+                update["edges_var"] = {"failed_node": None, "failure": None, **kept}
         if not isinstance(update, Pause):
             await log.finished(self._name, visit, update)
         return False, update
+
+    def _goes_on(self, error: RAGError, log: RunLog, visit: int) -> bool:
+        """Return whether an edge leads on from a failure; faults of the flow itself have none."""
+        is_fault = isinstance(error, (CancelledError, ConfigurationError))
+        is_in_time = log.node_run(self._name, visit).deadline.remaining_s > 0
+        return self._may_fail and is_in_time and not is_fault
 
     async def _answer(
         self, state: Mapping[str, Any], log: RunLog, visit: int

@@ -6,26 +6,18 @@ the numbers of its passages and the verdict of each sentence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agents.core.canned_texts import canned_text
 from agents.core.cited_answers import repair_request
 from agents.core.nodes import NodeRun
 from agents.core.parse_output import parse_output
+from agents.core.spoken_text import SpokenText
 from agents.flows.definition.node_configs import AgentNodeConfig
+from agents.flows.nodes.model_calls import ModelAnswer
 from rag.core.errors import ProviderError
-from rag.core.ports import ChatRequest
 from rag.services.wiring.registry import can_write
 from rag.stages.citing.verify import AnswerWriter
-
-
-@dataclass(frozen=True, slots=True)
-class ModelAnswer:
-    """An answer's text, the request that led to it, all tool calls included, and its check."""
-
-    text: str
-    request: ChatRequest
-    writer: AnswerWriter | None = None
 
 
 def answer_writer(config: AgentNodeConfig, run: NodeRun, question: str) -> AnswerWriter | None:
@@ -43,7 +35,10 @@ async def judge_text(
 
     Its verdicts are kept with the visit. ``is_json``: it stood in a JSON answer.
     """
-    writer = asked.writer or answer_writer(config, run, asked.request.question)
+    writer = asked.writer
+    if writer is None or (is_json and writer.raw != text):
+        # What was told while it came is not what the answer came to.
+        writer = answer_writer(config, run, asked.request.question)
     if writer is None or not text:
         return text
     if not writer.raw:
@@ -79,7 +74,7 @@ async def _repaired(
         if is_json:
             request = replace(request, options=asked.request.options)
         try:
-            again = (await run.ask_model(name, request)).text
+            again = (await run.ask_model(name, request, SpokenText("none"))).text
         except ProviderError:
             again = ""
         if is_json:

@@ -27,7 +27,7 @@ class HumanReviewNode:
         """Return the pause with its message filled, or the decision under ``result_key``."""
         if run.decision is None:
             values = prompt_values(state)
-            message = fill_prompt(config.message, values)
+            message = fill_prompt(config.message, values, missing="")
             shown = [name for name in placeholders(config.message) if name in values]
             told = ({"name": name, **_origin(name, values[name], state, run)} for name in shown)
             return Pause(message, tuple(config.decisions), tuple(told))

@@ -98,7 +98,11 @@ class RagNode:
         Raises ProviderError when a source with ``on_error: fail`` failed.
         """
         values = source_values(state)
-        text = fill_prompt(config.query, values).strip() if config.query else user_query(state)
+        text = (
+            fill_prompt(config.query, values, missing="").strip()
+            if config.query
+            else user_query(state)
+        )
         if not text:
             raise InvalidInputError("The node “{name}” has no query.", name=run.node)
         found = _Retrieval(run, config, text, values)
@@ -135,6 +139,9 @@ async def ask_sources(
         for source in sources
     ]
     ttls = {source.key: source.cache_ttl for source in sources if source.cache_ttl}
+    # A name that is not set yet is empty: NULL for a database, left out of parameters.
+    unset = {name: None for source in sources for name in source.placeholders()}
+    values = {**unset, **values}
     return await run.ask_sources(SourceQueries(calls, text, values, ttls))
 
 

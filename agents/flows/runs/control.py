@@ -133,10 +133,7 @@ def rerun_flow(
     if first is None:
         known = run.events.filter(kind="node_started").values_list("node", flat=True)
         raise UnknownNameError("node of the run", from_node, set(known))
-    # With the rights of its user, whoever runs it again.
-    graph = compiled_graph(version=run.version)
-    exposure = flow_exposure(flow=run.version.flow, definition=graph.flow, scope=run_scope(run=run))
-    check_exposure(subject=run.version.flow, exposure=exposure)
+    _check_replay(run)
     rows = list(run.events.filter(seq__lt=first.seq, kind__in=_COPIED).order_by("seq"))
     gone = redactor_of(run=run)
     done = {(row.node, row.visit) for row in rows if row.kind == "node_finished"}
@@ -163,3 +160,11 @@ def rerun_flow(
                 row.trace = json.dumps(trace, ensure_ascii=False)
         models.RunEvent.objects.bulk_create(kept)
     return replay
+
+
+def _check_replay(run: models.FlowRun) -> None:
+    # With the rights of its user, whoever runs it again.
+    flow, scope = run.version.flow, run_scope(run=run)
+    definition = compiled_graph(version=run.version).flow
+    exposure = flow_exposure(flow=flow, definition=definition, scope=scope, chunk_ids=run.chunk_ids)
+    check_exposure(subject=flow, exposure=exposure)

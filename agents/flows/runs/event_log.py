@@ -25,11 +25,11 @@ from agents import models
 from agents.core.chat_events import FlowEvent
 from agents.core.cited_answers import RunPassages, verdicts_of
 from agents.core.nodes import Pause
-from agents.core.run_traces import MAX_RUN_TRACE, cut_trace
 from agents.core.state import pack_update, to_storable, unpack_update
 from agents.flows.definition.state import last_turn, user_query
 from agents.flows.runs.node_context import FlowNodeContext
 from agents.flows.runs.redact import note_found, redact_ended_run, redact_hits, redactor_of
+from agents.flows.runs.run_traces import MAX_RUN_TRACE, cut_trace
 from agents.runtime.scopes import run_scope
 from agents.runtime.worker import RUNNING, EventLog, Guard
 from rag.core import metrics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from agents import models
@@ -21,14 +21,19 @@ _LISTS = ("collections", "stores")
 _OF_RUNNER = "start."
 
 
-def flow_exposure(*, flow: models.Flow, definition: Flow, scope: Scope) -> Exposure:
-    """Return what a flow could tell whom of what ``scope`` may read."""
+def flow_exposure(
+    *, flow: models.Flow, definition: Flow, scope: Scope, chunk_ids: Collection[int] = ()
+) -> Exposure:
+    """Return what a flow could tell whom of what ``scope`` may read.
+
+    ``chunk_ids`` are what the conversation before it and memories rest on.
+    """
     plugins = list(_plugins(definition))
     files = [node.config for node in _nodes(definition) if node.type == "rag_files"]
     found = [outbound_hosts(plugin, options) for plugin, options in plugins]
     hosts = {host for one in found for host in one} | set(_addressees(definition))
     reading = [options for plugin, options in plugins if not outbound_hosts(plugin, options)]
-    if not hosts or not (reading or files):
+    if not hosts or not (reading or files or chunk_ids):
         return Exposure()
     return exposure_of(
         subject=flow,
@@ -36,6 +41,7 @@ def flow_exposure(*, flow: models.Flow, definition: Flow, scope: Scope) -> Expos
         hosts=frozenset(hosts),
         scope=scope,
         store_ids=_store_ids([*reading, *files], scope),
+        chunk_ids=chunk_ids,
     )
 
 

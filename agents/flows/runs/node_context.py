@@ -10,13 +10,15 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from agents.core.cited_answers import serialize_sources, verdicts_of
 from agents.core.nodes import FileQuery, SourceQueries
+from agents.core.spoken_text import SpokenText
 from agents.flows.definition.source_results import tool_hits
 from agents.flows.definition.state import node_outputs
 from rag.core.access import Scope
@@ -27,7 +29,7 @@ from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel, ChatRequest
 from rag.core.rag_node import RAGNodeData
 from rag.core.tools import ToolSpec, call_tool, spec_of
-from rag.core.types import ChatReply, Message
+from rag.core.types import ChatReply, Message, ToolUse
 from rag.services.answers import RagNodeRequest, find_rag_node, run_rag_node
 from rag.services.plugins import make_plugin
 from rag.services.search import cache_region
@@ -36,7 +38,7 @@ from rag.services.threads import run_blocking, run_external
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import chat_for
-from rag.stages.citing.verify import AnswerWriter, Part, VerifiedAnswer
+from rag.stages.citing.verify import VerifiedAnswer
 
 if TYPE_CHECKING:
     from agents.flows.runs.event_log import RunEventLog
@@ -137,41 +139,49 @@ PIECE_S = 0.1
 async def stream_reply(
     model: ChatModel,
     request: ChatRequest,
-    emit: Callable[[str], Awaitable[None]],
-    writer: AnswerWriter | None = None,
+    emit: Callable[[str, str], Awaitable[None]],
+    spoken: SpokenText,
 ) -> ChatReply:
-    """Return the answer; ``emit`` is given its text, the first piece at once, then by tenths.
-
-    With a ``writer`` that is the text as it is shown.
-    """
+    """Return the answer; ``emit`` is given kinds and texts, the first at once, then by tenths."""
     stream: Any = model.stream(request)
-    texts, waiting, last, told_at = [], "", ChatReply(""), 0.0
+    texts, calls, last = list[str](), tuple[ToolUse, ...](), ChatReply("")
+    waiting, told_at = defaultdict[str, str](str), 0.0
     async with aclosing(stream):
         async for last in stream:
             texts.append(last.text)
-            waiting += _shown(writer.feed(last.text)) if writer else last.text
+            calls += last.tool_calls
+            for kind, text in spoken.feed(last.text):
+                waiting[kind] += text
             if waiting and time.monotonic() - told_at >= PIECE_S:
-                await emit(waiting)
-                waiting, told_at = "", time.monotonic()
-    waiting += _shown(writer.finish()) if writer else ""
-    if waiting:
-        await emit(waiting)
-    return ChatReply(
-        "".join(texts),
-        last.model or model.id,
-        last.finish_reason,
-        last.input_tokens,
-        last.output_tokens,
-        last.notice,
-    )
+                await _emptied(waiting, emit)
+                told_at = time.monotonic()
+    for kind, text in spoken.finish(is_call=bool(calls) or spoken.is_call("".join(texts))):
+        waiting[kind] += text
+    await _emptied(waiting, emit)
+    return replace(last, text="".join(texts), model=last.model or model.id, tool_calls=calls)
 
 
-def _shown(parts: Iterable[Part]) -> str:
-    return "".join(part for part in parts if isinstance(part, str))
+async def _emptied(waiting: dict[str, str], emit: Callable[[str, str], Awaitable[None]]) -> None:
+    while waiting:
+        await emit(*waiting.popitem())
+
+
+def _reply_of(record: Mapping[str, Any]) -> ChatReply:
+    """Return a recorded answer."""
+    calls = tuple(ToolUse(**one) for one in record.get("tool_calls") or ())
+    return ChatReply(**{**record, "tool_calls": calls})
 
 
 def _ms_since(started: float) -> float:
     return round((time.monotonic() - started) * 1e3, 1)
+
+
+def _told_turn(message: Message) -> str:
+    """Return a turn as whoever looks into the run reads it: calls as JSON."""
+    if message.role != "assistant" or not message.tool_calls:
+        return message.content
+    calls = [{"tool": one.name, "arguments": dict(one.arguments)} for one in message.tool_calls]
+    return f"{message.content}\n{json.dumps(calls, ensure_ascii=False)}".strip()
 
 
 _PUBLIC = ("model", "input_tokens", "output_tokens", "notice")
@@ -201,22 +211,26 @@ class FlowNodeContext:
         """Return the model of the run where it has one, else the named or configured one."""
         return self._model or name or wiring.chat_model().id
 
+    async def takes_tools(self, name: str) -> bool:
+        """Return whether the model takes the tools of a request."""
+        model = await run_blocking(wiring.chat_model, self._model or name)
+        return bool(getattr(model, "has_tools", False))
+
     async def ask_model(
-        self, name: str, request: ChatRequest, writer: AnswerWriter | None = None
+        self, name: str, request: ChatRequest, spoken: SpokenText | None = None
     ) -> ChatReply:
         """Return the answer, told piece by piece; one that this visit has had is not asked for."""
+        spoken = spoken or SpokenText()
         known = self._log.answers[self.node, self._visit]
         trace = self._trace(request)
         self._n_asked += 1
         if self._n_asked <= len(known):
-            reply = ChatReply(**known[self._n_asked - 1])
-            if writer:
-                writer.feed(reply.text)
-                writer.finish()
+            reply = _reply_of(known[self._n_asked - 1])
+            spoken.take(reply.text, is_call=bool(reply.tool_calls))
             return reply
         started = time.monotonic()
         try:
-            reply = await self._reply(name, request, writer)
+            reply = await self._reply(name, request, spoken)
         except RAGError as error:
             data = {"error": error.as_dict(), "duration_ms": _ms_since(started)}
             await self._log.append("model_failed", self.node, self._visit, data=data, trace=trace)
@@ -229,15 +243,13 @@ class FlowNodeContext:
         )
         return reply
 
-    async def _reply(
-        self, name: str, request: ChatRequest, writer: AnswerWriter | None
-    ) -> ChatReply:
+    async def _reply(self, name: str, request: ChatRequest, spoken: SpokenText) -> ChatReply:
         try:
             async with asyncio.timeout(request.timeout_s):
                 model = await run_blocking(
                     chat_for, scope=self.scope, kind="flow", model=self._model or name
                 )
-                return await stream_reply(model, request, self._emit_token, writer)
+                return await stream_reply(model, request, self._emit_text, spoken)
         except TimeoutError:
             raise ProviderTimeoutError(
                 "The model of “{node}” did not answer within {timeout_s} s.",
@@ -256,7 +268,7 @@ class FlowNodeContext:
         self._sent = list(request.messages)
         new = request.messages[n_before:]
         return {
-            "messages": [{"role": one.role, "content": one.content} for one in new],
+            "messages": [{"role": one.role, "content": _told_turn(one)} for one in new],
             "n_before": n_before,
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
@@ -310,5 +322,5 @@ class FlowNodeContext:
         """Keep them for the event of the visit's end."""
         self._log.verdicts[self.node, self._visit] = verdicts_of(answer)
 
-    async def _emit_token(self, text: str) -> None:
-        await self.emit("token", {"text": text})
+    async def _emit_text(self, kind: str, text: str) -> None:
+        await self.emit(kind, {"text": text})

@@ -123,14 +123,32 @@ class RunRedactor:
         if isinstance(left.get("flow_msgs"), list):
             turns = left["flow_msgs"]
             left["flow_msgs"] = [{**one, "content": self.text(one["content"])} for one in turns]
+        if isinstance(left.get("history_messages"), list):
+            left["history_messages"] = [self._earlier(one) for one in left["history_messages"]]
+        if left.get("recalled_memories"):
+            left["recalled_memories"] = GONE
         return left
+
+    def _earlier(self, turn: Mapping[str, Any]) -> dict[str, Any]:
+        # Of what it rests on only the numbers are known here: all of it goes.
+        is_said = turn.get("role") != "assistant" or turn.get("content") in self._own
+        return dict(turn) if is_said else {**turn, "content": GONE}
+
+    def beginning(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a run's first state; what its person gave it stays."""
+        if not self.is_reduced:
+            return dict(start)
+        told = {
+            name: start[name] for name in ("history_messages", "recalled_memories") if name in start
+        }
+        return {**start, **self.state(told)}
 
     def event(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the data of an event without what is gone."""
         if not self.is_reduced:
             return dict(data)
         left = dict(self.hits(data))
-        if kind == "token":
+        if kind in ("token", "draft"):
             # Nobody can tell of which sentence a piece is.
             left["text"] = ""
         if kind in ("node_finished", "done"):
@@ -208,6 +226,8 @@ class RunRedactor:
         text = reply.get("text")
         if not isinstance(text, str):
             return dict(self.value(self.hits(reply)))
+        if reply.get("tool_calls"):
+            reply = {**reply, "tool_calls": self.value(reply["tool_calls"])}
         try:
             return {**reply, "text": json.dumps(self.value(json.loads(text)), ensure_ascii=False)}
         except ValueError:
@@ -251,6 +271,8 @@ def redactors_of(
 
 def _own_texts(run: models.FlowRun) -> list[str]:
     own = [str((run.start.get("current_message") or {}).get("content") or "")]
+    before = run.start.get("history_messages") or ()
+    own += [str(one.get("content") or "") for one in before if one.get("role") == "user"]
     return own + [
         one for one in (run.start.get("prompt_vars") or {}).values() if isinstance(one, str)
     ]
@@ -266,7 +288,16 @@ def _found_passages(run_ids: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
     return {pk: list(passages.values()) for pk, passages in found.items()}
 
 
-_CHANGED = ("chunk_ids", "answer", "citations", "grounding", "passages", "state", "reviews")
+_CHANGED = (
+    "chunk_ids",
+    "answer",
+    "citations",
+    "grounding",
+    "passages",
+    "start",
+    "state",
+    "reviews",
+)
 
 
 def redact_deleted_runs() -> int:
@@ -322,6 +353,7 @@ def _redact_stored(run: models.FlowRun, redactor: RunRedactor) -> None:
     run.passages = [_without_chunk(one) for one in redactor.hits(run.passages)]
     run.chunk_ids = sorted(redactor.without_gone(run.chunk_ids))
     run.state, run.reviews = redactor.state(run.state), redactor.reviews(run.reviews)
+    run.start = redactor.beginning(run.start)
     rows = list(run.events.all())
     for row in rows:
         row.data = redactor.event(row.kind, row.data)

@@ -10,7 +10,9 @@ from django.utils import timezone
 
 from agents import models
 from agents.core.chat_events import FlowEvent
+from agents.core.state import to_storable
 from agents.flows.definition.state import check_given, initial_state
+from agents.flows.runs.conversation import run_conversation
 from agents.flows.runs.flow_exposure import flow_exposure
 from agents.flows.runs.worker import FlowWorker, run_in_background, run_to_end
 from agents.flows.versions.load import compiled_graph
@@ -58,15 +60,20 @@ def create_run(*, request: RunRequest) -> models.FlowRun:
         wiring.chat_model(request.model)
     graph = compiled_graph(version=version)
     check_given(graph.flow.definition, request.given)
-    exposure = flow_exposure(flow=request.flow, definition=graph.flow, scope=scope)
-    check_exposure(subject=request.flow, exposure=exposure)
     whom = {} if scope.user_id is None else {"token_id": str(scope.user_id)}
-    start = initial_state(graph.flow.definition, request.message, {**whom, **request.given})
+    definition = graph.flow.definition
+    start = initial_state(definition, request.message, {**whom, **request.given})
+    told = run_conversation(flow=request.flow, definition=definition, scope=scope, state=start)
+    exposure = flow_exposure(
+        flow=request.flow, definition=graph.flow, scope=scope, chunk_ids=told.chunk_ids
+    )
+    check_exposure(subject=request.flow, exposure=exposure)
     return models.FlowRun.objects.create(
         version=version,
         user_id=scope.user_id,
         is_by_operator=scope.is_operator,
-        start=start,
+        start=to_storable({**start, **told.fields}),
+        chunk_ids=sorted(told.chunk_ids),
         model=request.model,
         seen_at=timezone.now(),
         key_id=scope.key_id,

@@ -14,10 +14,10 @@ from asgiref.sync import async_to_sync
 from agents import models
 from agents.core.cited_answers import number_of
 from agents.core.nodes import Pause
-from agents.core.run_traces import cut_trace
 from agents.core.state import Replace, unpack_update
 from agents.flows.definition.state import last_turn, user_query
 from agents.flows.runs.redact import RunRedactor, redactor_of
+from agents.flows.runs.run_traces import cut_trace
 from agents.flows.runs.visits import call_cost, run_visits
 from agents.flows.versions.load import compiled_graph
 from agents.runtime.scopes import may_read_run
@@ -37,7 +37,11 @@ def visit_trace(*, run: models.FlowRun, scope: Scope, node: str, visit: int) -> 
     entry = next((one for one in visits if (one["node"], one["visit"]) == (node, visit)), None)
     if entry is None:
         raise NotFoundError("The run never came to “{node}”.", node=f"{node} {visit}")
-    rows = list(run.events.filter(node=node, visit=visit).exclude(kind="token").order_by("seq"))
+    rows = list(
+        run.events.filter(node=node, visit=visit)
+        .exclude(kind__in=("token", "draft"))
+        .order_by("seq")
+    )
     told = _Events(run, gone, is_theirs, rows)
     found: dict[str, Any] = {
         **entry,
@@ -142,7 +146,7 @@ class _Events:
             "temperature": trace.get("temperature"),
             "max_tokens": trace.get("max_tokens"),
             "options": trace.get("options") or {},
-            "answer": record.get("text", record.get("output")) if self._is_theirs else None,
+            "answer": _answer_text(record) if self._is_theirs else None,
             "finish_reason": record.get("finish_reason") or "",
             "input_tokens": data.get("input_tokens"),
             "output_tokens": data.get("output_tokens"),
@@ -224,6 +228,16 @@ class _Events:
             return {}
         record = self._gone.record(row.kind, row.record)
         return unpack_update(json.loads(record))
+
+
+def _answer_text(record: Mapping[str, Any]) -> Any:
+    """Return what a model said; where it called tools by functions of its own, the calls."""
+    calls = [
+        {"tool": one["name"], "arguments": one["arguments"]}
+        for one in record.get("tool_calls") or ()
+    ]
+    text = record.get("text", record.get("output"))
+    return f"{text}\n{json.dumps(calls, ensure_ascii=False)}".strip() if calls else text
 
 
 def _shown(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A run whose process ends is left to a queue job, which goes on behind its finish
 from __future__ import annotations
 
 import contextvars
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,9 +19,11 @@ from agents import models
 from agents.core.chat_events import FlowEvent
 from agents.core.cited_answers import serialize_sources
 from agents.core.state import to_storable
+from agents.flows.definition.state import user_query
 from agents.flows.runs.event_log import RunEventLog, stored_run_events
 from agents.flows.runs.flow_exposure import flow_exposure
 from agents.flows.versions.load import compiled_graph
+from agents.runtime.memories import keep_exchange
 from agents.runtime.outbound import check_exposure
 from agents.runtime.scopes import run_scope
 from agents.runtime.worker import (
@@ -32,7 +35,7 @@ from agents.runtime.worker import (
     new_lease,
 )
 from rag.core.deadline import Deadline
-from rag.core.errors import ConflictError
+from rag.core.errors import ConflictError, RAGError
 from rag.services.threads import run_thread_sensitive
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 
 RELEASE_S = 5.0
+log = logging.getLogger(__name__)
 _STATUS = models.FlowRun.Status
 
 
@@ -107,7 +111,8 @@ class FlowWorker(Worker[FlowEvent]):
         if end.paused:
             await self._end("paused", _STATUS.PAUSED, state=end.state, reviews=self.log.reviews)
         else:
-            await self._end("done", _STATUS.DONE, state=end.state)
+            answer = await self._end("done", _STATUS.DONE, state=end.state)
+            await self._remember(graph.flow.definition.memory, answer)
 
     async def failed(self, error: dict[str, Any], code: str) -> None:
         """Write that the run has failed: it can be tried again from there."""
@@ -129,7 +134,12 @@ class FlowWorker(Worker[FlowEvent]):
 
     def _checked_hosts(self, graph: FlowGraph) -> list[str]:
         flow = self.run.version.flow
-        exposure = flow_exposure(flow=flow, definition=graph.flow, scope=self.log.scope)
+        exposure = flow_exposure(
+            flow=flow,
+            definition=graph.flow,
+            scope=self.log.scope,
+            chunk_ids=self.run.chunk_ids,
+        )
         check_exposure(subject=flow, exposure=exposure)
         return exposure.marked_hosts
 
@@ -138,8 +148,27 @@ class FlowWorker(Worker[FlowEvent]):
         self.log.scope = run_scope(run=self.run)
         return compiled_graph(version=self.run.version)
 
-    async def _end(self, kind: str, status: str, **values: Any) -> None:
-        """Write the row and the last event in one transaction; nothing if the run was lost."""
+    async def _remember(self, project: str, answer: str) -> None:
+        """Keep the exchange for runs that come; what fails breaks nothing that is done."""
+        if not project or not answer:
+            return
+        found = {pk for one in self.log.passages.all for pk in one.hit.chunk_ids}
+        try:
+            await keep_exchange(
+                question=user_query(self.run.start),
+                answer=answer,
+                scope=self.log.scope,
+                project=project,
+                chunk_ids={*self.run.chunk_ids, *found},
+            )
+        except RAGError as error:
+            log.warning("A run is not remembered: %s", error)
+
+    async def _end(self, kind: str, status: str, **values: Any) -> str:
+        """Write the row and the last event in one transaction; nothing if the run was lost.
+
+        Return what the run answers.
+        """
         is_paused = kind == "paused"
         row = {
             "status": status,
@@ -157,6 +186,7 @@ class FlowWorker(Worker[FlowEvent]):
             row |= answer
             data = {**answer, "variables": values["state"].get("edges_var") or {}}
         await self.log.append_last(kind, data, partial(close_lease, self.run, row))
+        return str(row.get("answer") or "")
 
 
 async def run_in_background(*, run: models.FlowRun) -> None:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.core.cited_answers import RunPassages
 from agents.core.nodes import FileQuery, Pause, SourceQueries
+from agents.core.spoken_text import SpokenText
 from agents.flows.definition.archive import read_flow_folder, read_flow_text_file
 from agents.flows.definition.definition import Flow
 from agents.flows.definition.state import initial_state, node_outputs
@@ -36,7 +37,7 @@ from rag.core.types import ChatReply
 from rag.services.sources import SourceCall, SourceOutcome
 from rag.services.tokens import count_tokens
 from rag.services.wiring.registry import model_of_script
-from rag.stages.citing.verify import AnswerWriter, VerifiedAnswer
+from rag.stages.citing.verify import VerifiedAnswer
 
 if TYPE_CHECKING:
     from agents.flows.engine.graph import FlowGraph
@@ -234,14 +235,17 @@ class DryRun:
         """Return the script's name."""
         return self._log.model.id
 
+    async def takes_tools(self, name: str) -> bool:
+        """Return False: scripts say calls in words."""
+        return False
+
     async def ask_model(
-        self, name: str, request: ChatRequest, writer: AnswerWriter | None = None
+        self, name: str, request: ChatRequest, spoken: SpokenText | None = None
     ) -> ChatReply:
         """Return what the script says."""
         reply = await asyncio.to_thread(self._log.model.generate, request)
-        if writer:
-            writer.feed(reply.text)
-            writer.finish()
+        if spoken:
+            spoken.take(reply.text)
         return reply
 
     def keep_verdicts(self, answer: VerifiedAnswer) -> None:

@@ -112,11 +112,14 @@ async def all_of(stream: Any) -> list[FlowEvent]:
     return [event async for event in stream]
 
 
+SPOKEN = ("token", "draft")
+
+
 async def test_a_stream_tells_everything_in_order(desk: Desk) -> None:
     request = await _in_thread(desk.request)
     events = await all_of(stream_flow(request=request))
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    kinds = [(event.kind, event.node) for event in events if event.kind != "token"]
+    kinds = [(event.kind, event.node) for event in events if event.kind not in SPOKEN]
     assert kinds == [
         ("run_started", ""),
         ("node_started", "find"),
@@ -133,11 +136,12 @@ async def test_a_stream_tells_everything_in_order(desk: Desk) -> None:
         ("route", "write"),
         ("done", ""),
     ]
-    tokens = [
-        event.data["text"] for event in events if event.kind == "token" and event.node == "write"
-    ]
-    assert len(tokens) > 1
-    assert "".join(tokens) == "one two three four"
+    tokens = [(event.node, event.data["text"]) for event in events if event.kind == "token"]
+    assert len(tokens) > 1 and {node for node, _ in tokens} == {"write"}
+    assert "".join(text for _, text in tokens) == "one two three four"
+    drafts = [event for event in events if event.kind == "draft"]
+    assert {event.node for event in drafts} == {"judge"}
+    assert "verdict" in "".join(event.data["text"] for event in drafts)
     route = next(event for event in events if event.kind == "route" and event.node == "judge")
     assert (route.data["targets"], route.data["condition"]) == (["write"], 'verdict == "good"')
     assert events[-1].data["answer"] == "one two three four"

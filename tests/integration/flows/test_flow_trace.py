@@ -9,11 +9,11 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents import models
-from agents.core.run_traces import MAX_RUN_TRACE
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.runs.compare import compare_flow_runs
 from agents.flows.runs.control import rerun_flow
 from agents.flows.runs.redact import redact_deleted_runs
+from agents.flows.runs.run_traces import MAX_RUN_TRACE
 from agents.flows.runs.trace import visit_trace
 from agents.flows.runs.worker import run_to_end
 from agents.flows.versions.versions import activate_version, save_flow_version

@@ -411,3 +411,36 @@ def test_a_long_value_is_shown_short() -> None:
     with pytest.raises(RAGError) as raised:
         choose_edge("a", [edge(["x"], "t == 1")], {"t": "x" * 5000})
     assert len(str(raised.value)) < 500
+
+
+def test_a_failure_goes_on_by_its_own_edge_and_by_no_other() -> None:
+    edges = ["a > b", "a > c if failure", "b > END", "c > END"]
+    log = Log()
+    end = run(build({"a": {"fail": True}, "b": {}, "c": {}}, edges), log)
+    assert (log.ran, log.failures) == (["a", "c"], [])
+    told = {key: end.state["edges_var"][key] for key in ("failed_node", "failure")}
+    assert told == {"failed_node": "a", "failure": "The model is down."}
+    past = {("a", 1): log.updates["a", 1]}
+    again = Log(past)
+    run(build({"a": {"fail": True}, "b": {}, "c": {}}, edges), again)
+    assert again.ran == ["c"], "a run that is continued takes the same edge"
+    sound = Log()
+    run(build({"a": {}, "b": {}, "c": {}}, edges), sound)
+    assert sound.ran == ["a", "b"]
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("no such tool"), ProviderError("down")])
+def test_faults_of_the_flow_and_the_end_of_its_time_have_no_edge(
+    error: RAGError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(StepNode, "run", fails)
+    log = Log()
+    if isinstance(error, ProviderError):
+        log.deadline = Deadline(0.0001)
+        time.sleep(0.001)
+    with pytest.raises(RAGError):
+        run(build({"a": {}, "c": {}}, ["a > END", "a > c if failure", "c > END"]), log)
+    assert log.ran == ["a"]

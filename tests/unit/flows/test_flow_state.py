@@ -75,6 +75,7 @@ def test_the_state_has_every_field_of_the_description() -> None:
         "edges_var",
         "rag_results",
         "query_context",
+        "recalled_memories",
     }
     assert REDUCERS.keys() == set(FIELDS)
     assert EMPTY.keys() <= set(FIELDS)

@@ -14,7 +14,7 @@ from agents.flows.definition.source_results import (
     shape_results,
 )
 from rag.core.hits import Hit
-from tests.unit.flows.test_node_agent import ask
+from tests.unit.flows.nodes.test_node_agent import ask
 from tests.unit.node_world import NotedRun
 
 ANYTHING = st.none() | st.text(max_size=5) | st.integers() | st.lists(st.integers(), max_size=2)

@@ -10,7 +10,8 @@ import pytest
 
 from agents.flows.definition.node_configs import AgentNodeConfig
 from agents.flows.definition.state import initial_state
-from agents.flows.nodes.agent import MAX_CALLS, AgentNode
+from agents.flows.nodes.agent import AgentNode
+from agents.flows.nodes.model_calls import MAX_ROUNDS
 from rag.core.errors import (
     InvalidInputError,
     LimitError,
@@ -92,7 +93,7 @@ def test_the_prompt_is_filled_and_the_rest_of_its_braces_stays() -> None:
     assert system == (
         "system",
         'Sources: ## kb\n\n[1] a.pdf, p. 3, Leave (0.81)\nfive days {user_query} {"json": 1} '
-        "## rows\n\n[2] name: leave\ndays: 5 web {unknown} ",
+        "## rows\n\n[2] name: leave\ndays: 5 web  ",
     )
     assert (earlier, user) == (("user", "hi"), ("user", "年假？"))
     assert run.requests[0][1].passages == [("doc_01", "five days {user_query}")]
@@ -212,9 +213,9 @@ def test_calls_in_a_model_s_own_dialect_are_made() -> None:
 
 def test_calls_without_end_are_ended() -> None:
     run = NotedRun(*['{"tool": "t", "arguments": {}}'] * 20, tools={"t": lambda _: {}})
-    with pytest.raises(LimitError, match=f"called tools {MAX_CALLS} times"):
+    with pytest.raises(LimitError, match=f"called tools {MAX_ROUNDS} times"):
         ask(run, tools=["t"])
-    assert len(run.requests) == MAX_CALLS + 1
+    assert len(run.requests) == MAX_ROUNDS + 1
 
 
 def test_an_unknown_tool_stops_before_any_call() -> None:

@@ -19,7 +19,7 @@ def test_a_review_asks_with_its_message_filled_and_then_decides() -> None:
     state = {**initial_state(FLOW, "草稿"), "edges_var": {"risk_level": "high"}}
     node = HumanReviewNode()
     assert asyncio.run(node.run(state, config, NotedRun())) == Pause(
-        "发布 high？草稿 {x}",
+        "发布 high？草稿 ",
         ("yes", "no"),
         (
             {"name": "risk_level", "value": "high", "set_by": "run", "node": ""},
