@@ -65,6 +65,7 @@ UNFOLD: dict[str, Any] = {
                 "items": [
                     {"title": _("Chat"), "icon": "forum", "link": reverse_lazy("chat")},
                     _way(_("Agents"), "smart_toy", "agents_agent"),
+                    _way(_("Widgets"), "chat_bubble", "agents_widget"),
                     _way(_("Flows"), "account_tree", "agents_flow"),
                     _way(_("Runs"), "play_circle", "agents_flowrun"),
                     {

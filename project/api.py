@@ -11,6 +11,7 @@ from ninja.operation import Operation
 from agents.api.chat.chat import quotes_router, trace_router
 from agents.api.chat.chat import router as agents_router
 from agents.api.chat.consents import router as consents_router
+from agents.api.chat.visitors import authenticate_anybody
 from agents.api.flows.runs import router as flows_router
 from agents.api.openai.openai import router as openai_router
 from agents.api.openai.responses import router as responses_router
@@ -43,10 +44,11 @@ api = DescribedAPI(
 api.add_router("/rag", rag_router)
 api.add_router("/rag", file_search_router)
 api.add_router("/reindex", reindex_router)
-api.add_router("/agents", agents_router)
+# Visitors of a widget may ask, and read what their answers quote: nothing else takes their key.
+api.add_router("/agents", agents_router, auth=authenticate_anybody)
 api.add_router("/flows", flows_router)
 api.add_router("/consents", consents_router)
-api.add_router("/quotes", quotes_router)
+api.add_router("/quotes", quotes_router, auth=authenticate_anybody)
 api.add_router("/messages", trace_router)
 api.add_router("/usage", usage_router)
 

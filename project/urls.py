@@ -8,6 +8,7 @@ from django.views.generic import RedirectView
 from django.views.i18n import set_language
 
 from agents.admin.chat_page import chat_page
+from agents.admin.widget_page import widget_loader, widget_page
 from agents.api import routes as agent_routes
 from project.api import api, openai_api
 from project.content_security import theme_css
@@ -24,6 +25,8 @@ urlpatterns = [
     path("", include("project.accounts.urls")),
     path("admin/", admin.site.urls),
     path("chat", chat_page, name="chat"),
+    path("widget/<str:key>.js", widget_loader, name="widget-loader"),
+    path("widget/<str:key>", widget_page, name="widget"),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),

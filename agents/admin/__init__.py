@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from agents.admin import agent, flow, flow_run, outbound, session
+from agents.admin import agent, flow, flow_run, outbound, session, widget

@@ -16,7 +16,7 @@ from agents.flows.versions.load import compiled_graph
 from agents.flows.versions.versions import active_version
 from rag.admin.ui.cells import column
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import HardenedAdmin
+from rag.admin.ui.scoped import SuperuserAdmin
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 
@@ -52,7 +52,7 @@ def _hosts(agent: models.Agent | None, flow: models.Flow | None) -> list[str]:
 
 
 @admin.register(models.OutboundGrant)
-class OutboundGrantAdmin(HardenedAdmin):
+class OutboundGrantAdmin(SuperuserAdmin):
     """Made and taken back by superusers; the hosts are those of the moment."""
 
     form = _ApprovalForm
@@ -70,22 +70,6 @@ class OutboundGrantAdmin(HardenedAdmin):
         obj.granted_by = request.user
         super().save_model(request, obj, form, change)
 
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        """Return whether it is a superuser."""
-        return bool(request.user.is_superuser)
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether it is a superuser."""
-        return bool(request.user.is_superuser)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return whether it is a superuser."""
-        return bool(request.user.is_superuser)
-
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return whether it is an approval: a consent is its person's own."""
         return bool(request.user.is_superuser) and getattr(obj, "user_id", None) is None
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether it is a superuser."""
-        return bool(request.user.is_superuser)

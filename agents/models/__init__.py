@@ -9,3 +9,4 @@ from agents.models.memory import Memory, MemoryChoice
 from agents.models.outbound_grant import OutboundGrant
 from agents.models.run import FlowRun, RunEvent
 from agents.models.trace import TraceStep
+from agents.models.widget import Widget

@@ -14,7 +14,8 @@ from django.db.models.expressions import RawSQL
 from django.utils.translation import gettext_lazy as _
 
 from agents.models.agent import Agent
-from agents.models.own_rows import own_rows
+from agents.models.own_rows import own_sessions
+from agents.models.widget import Widget
 from rag.core.access import Scope
 
 # Only the rows of the branch are read, however many others the session has.
@@ -33,7 +34,7 @@ class SessionQuerySet(models.QuerySet["Session"]):
 
     def readable(self, scope: Scope) -> Self:
         """Return somebody's own sessions; a key for some stores sees those held with such a key."""
-        return self.filter(own_rows(scope))
+        return self.filter(own_sessions(scope))
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
@@ -41,7 +42,7 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def readable(self, scope: Scope) -> Self:
         """Return the messages of somebody's own sessions."""
-        return self.filter(own_rows(scope, "session__"))
+        return self.filter(own_sessions(scope, "session__"))
 
     def branch(self, message_id: int, limit: int) -> Self:
         """Return a message and those that lead to it, oldest first, the last ``limit`` of them."""
@@ -70,6 +71,16 @@ class Session(models.Model):
         related_name="agent_sessions",
         verbose_name=_("user"),
     )
+    # Of somebody without an account: where they asked, and the digest of their browser's secret.
+    widget = models.ForeignKey(
+        Widget,
+        models.CASCADE,
+        null=True,
+        editable=False,
+        related_name="sessions",
+        verbose_name=_("widget"),
+    )
+    visitor = models.CharField(max_length=64, blank=True, editable=False)
     only_store_ids = ArrayField(
         models.BigIntegerField(), null=True, editable=False, verbose_name=_("limited to stores")
     )
@@ -94,7 +105,14 @@ class Session(models.Model):
         verbose_name = _("session")
         verbose_name_plural = _("sessions")
         ordering = ["-updated_at", "-id"]
-        indexes = [models.Index(fields=["user", "-updated_at"], name="agents_session_of_user")]
+        indexes = [
+            models.Index(fields=["user", "-updated_at"], name="agents_session_of_user"),
+            models.Index(
+                fields=["visitor", "-updated_at"],
+                condition=~Q(visitor=""),
+                name="agents_session_of_visitor",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.title or str(self.key)

@@ -18,3 +18,12 @@ def own_rows(scope: Scope, prefix: str = "") -> Q:
     if scope.only_store_ids is None:
         return mine
     return mine & Q(**{f"{prefix}only_store_ids": sorted(scope.only_store_ids)})
+
+
+def own_sessions(scope: Scope, prefix: str = "") -> Q:
+    """Return the condition on sessions: ``own_rows``, or those of a visitor's own browser."""
+    visitor = scope.visitor
+    if visitor is None:
+        return own_rows(scope, prefix)
+    place = {"user": None, "widget_id": visitor.widget_id, "visitor": visitor.digest}
+    return Q(**{f"{prefix}{name}": value for name, value in place.items()})

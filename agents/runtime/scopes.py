@@ -6,8 +6,10 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 
+from django.contrib.auth.models import Group
+
 from agents import models
-from rag.core.access import Scope, may_edit
+from rag.core.access import Scope, Visitor, may_edit
 from rag.core.errors import NotFoundError
 from rag.core.hits import Hit
 from rag.services.access import scope_of
@@ -17,8 +19,28 @@ from rag.services.chunks import hold_chunks
 
 def owner_scope(*, session: models.Session) -> Scope:
     """Return the rights, as they are now, of the one person who may read a session."""
+    if session.widget is not None:
+        return widget_scope(widget=session.widget, digest=session.visitor)
     ids = session.only_store_ids
     return replace(scope_of(session.user), only_store_ids=None if ids is None else frozenset(ids))
+
+
+def widget_scope(*, widget: models.Widget, digest: str) -> Scope:
+    """Return what visitors of a widget may see: what is public, and what its group may read.
+
+    A group that may change stores or agents by now counts for nothing: its members see more.
+    """
+    group = widget.group
+    groups = frozenset[int]()
+    if group is not None and not may_change_anything(group):
+        groups = frozenset({group.pk})
+    return Scope(user_id=None, group_ids=groups, visitor=Visitor(widget.pk, digest))
+
+
+def may_change_anything(group: Group) -> bool:
+    """Return whether members of the group may change some store, agent or flow."""
+    changed = ("editable_stores", "editable_agents", "editable_flows")
+    return any(getattr(group, name).exists() for name in changed)
 
 
 def run_scope(*, run: models.FlowRun) -> Scope:

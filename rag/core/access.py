@@ -11,11 +11,20 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class Visitor:
+    """Somebody without an account, known by the digest of a browser's secret, at one widget."""
+
+    widget_id: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """What a caller is: the argument of every read path. There is no default that sees all.
 
     ``only_store_ids`` narrows all other rights to these stores, an operator's too; None does not.
-    ``key_id`` says on which key's account models are called; it is no right.
+    ``key_id`` says on which key's account models are called, ``visitor`` whose conversations are
+    one's own without an account; neither is a right.
     """
 
     user_id: int | None
@@ -23,6 +32,7 @@ class Scope:
     is_operator: bool = False
     only_store_ids: frozenset[int] | None = None
     key_id: int | None = field(default=None, compare=False)
+    visitor: Visitor | None = None
 
     @classmethod
     def anonymous(cls) -> Scope:

@@ -21,6 +21,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from tests.browser.visitor import FLAGS, LOCALES, WAIT_MS, chromium
+from tests.fakes.website import Website
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 TARGET = BASE_DIR / "docs" / "screenshots"
@@ -104,6 +105,12 @@ from agents.models import Agent
 from rag.models import Store
 agent = Agent.objects.create(name="guide", display_name="Guide", model="scripted:written.yaml", is_public=True)
 agent.stores.set(Store.objects.filter(slug="demo"))
+# A widget: visitors may read what a group may.
+from django.contrib.auth.models import Group
+from agents.models import Widget
+visitors = Group.objects.create(name="Visitors")
+Store.objects.get(slug="demo").reader_groups.add(visitors)
+Widget.objects.create(key="wk_demo", agent=agent, group=visitors, name="Plant help", colour="#0f766e", origins=[SHOP])
 # An agent that calls out, of somebody who may not read the store.
 from django.contrib.auth.models import User
 Store.objects.filter(slug="demo").update(is_public=False)
@@ -112,6 +119,14 @@ vendor = User.objects.create_user("vendor")
 Agent.objects.create(name="translator", display_name="Translator", owner=vendor, is_public=True, agent_type="react",
     config={"sources": {"translate": source}})
 """
+# A site of somebody else's.
+SHOP = """<!DOCTYPE html><html lang="{language}"><head><meta charset="utf-8"><title>Shop</title>
+<meta name="viewport" content="width=device-width">
+<script async src="{url}/widget/wk_demo.js"></script><style>
+body {{ font: 18px/1.6 Georgia, serif; margin: 0; color: #333; }} header {{ background: #ecfdf5; padding: 2rem 3rem; }}
+main {{ padding: 1rem 3rem; max-width: 34rem; }}</style></head><body><header><h1>Green Rooms</h1></header>
+<main><h2>Hydroponic racks</h2><p>Racks, lamps and pumps for plant rooms.</p></main></body></html>"""
+SITE = Website()
 # Names of pictures that are to be taken alone.
 ONLY = frozenset(sys.argv[1:])
 Step = Callable[[Page], None]
@@ -126,8 +141,9 @@ def main() -> int:
     var.chmod(0o711)
     os.environ |= {"CITABLE_VAR": str(var), "DATABASE_URL": "", "REDIS_URL": ""}
     try:
-        _fill(var)
-        _serve(var)
+        with SITE:
+            _fill(var)
+            _serve(var)
     finally:
         subprocess.run([sys.executable, "-m", "project.db", "stop"], cwd=BASE_DIR, check=False)
         shutil.rmtree(var, ignore_errors=True)
@@ -147,7 +163,7 @@ def _fill(var: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     (var / "script.yaml").write_text(SCRIPT, encoding="utf-8")
     (var / "written.yaml").write_text(WRITTEN, encoding="utf-8")
-    _manage("shell", "-v", "0", "-c", MAKE_AGENT)
+    _manage("shell", "-v", "0", "-c", f"SHOP = {SITE.origin!r}{MAKE_AGENT}")
     _manage("flow_import", str(folder))
     _manage(
         "shell",
@@ -164,6 +180,7 @@ def _serve(var: Path) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
+    SITE.pages = {f"/{code}": SHOP.format(language=code, url=url) for code in LOCALES}
     words = [str(BASE_DIR / "project" / "web_server.py"), "--port", str(port)]
     # Where the script lies, so that a picture shows its name alone.
     env = {**os.environ, "PYTHONPATH": str(BASE_DIR)}
@@ -218,10 +235,15 @@ def _visit(page: Page, url: str, language: str) -> None:
         if verdict == "partly":
             take("answer-partly-phone", "", _as_phone)
             _as_desk(page)
+    take("widget-site", "", lambda page: _ask_on_a_site(page, language))
+    if language == "en":
+        take("widget-phone", "", _as_phone)
+    _as_desk(page)
     take("consent", "/chat", lambda page: _ask_translator(page, language))
     if language != "en":
         return
     take("approval", "/admin/agents/outboundgrant/add/")
+    take("widget", "/admin/agents/widget/1/change/")
     take("desk", "/admin/")
     take("files", "/admin/rag/file/")
     take("store", "/admin/rag/store/1/change/")
@@ -249,6 +271,15 @@ def _ask_guide(page: Page, question: str) -> None:
     page.fill("#message", question)
     page.press("#message", "Enter")
     page.locator(".turn.assistant .tools").wait_for()
+
+
+def _ask_on_a_site(page: Page, language: str) -> None:
+    page.goto(f"{SITE.origin}/{language}")
+    page.locator("citable-widget button").click()
+    chat = page.frame_locator("citable-widget iframe")
+    chat.locator("#message").fill(VERDICTS[language]["grounded"])
+    chat.locator("#message").press("Enter")
+    chat.locator(".turn.assistant .tools").wait_for()
 
 
 def _ask_translator(page: Page, language: str) -> None:

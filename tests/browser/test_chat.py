@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, expect
 from agents import models
 from tests.browser.proxy import CuttableProxy, cuttable_proxy
 from tests.browser.visitor import Visitor, visitor
+from tests.browser.widget_site import ask_on_another_site, shop_of
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, OPEN, QUOTE
 from tests.server_processes import server_process
@@ -92,7 +93,7 @@ def talk(transactional_db: None, browser: Browser, tmp_path: Path) -> Iterator[T
 
 
 @pytest.mark.slow
-def test_a_conversation(talk: Talk) -> None:
+def test_a_conversation(talk: Talk, browser: Browser) -> None:
     _markdown_is_shown_and_starts_nothing(talk)
     _an_altered_quote_is_told_apart(talk)
     _statements_without_a_source_are_marked(talk)
@@ -104,6 +105,14 @@ def test_a_conversation(talk: Talk) -> None:
     _a_conversation_is_found_again_renamed_and_deleted(talk)
     _it_fits_a_phone_and_the_dark(talk)
     assert talk.somebody.odd == []
+    agent = models.Agent.objects.create(
+        name="open", is_public=True, config={**OPEN, "history_turns": 0}
+    )
+    store = StoreFactory(slug="public", is_public=True)
+    publish(FileFactory(store=store, name="pump.txt"), QUOTE)
+    widget = models.Widget.objects.create(agent=agent, name="Pump help", colour="#ffd400")
+    with shop_of(widget, talk.somebody.url) as shop:
+        ask_on_another_site(shop, browser)
 
 
 def _markdown_is_shown_and_starts_nothing(talk: Talk) -> None:

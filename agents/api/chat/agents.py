@@ -15,6 +15,7 @@ from rest_framework.settings import api_settings
 
 from agents import models
 from agents.api.chat.serializers import AgentBody
+from agents.api.chat.visitors import VisitorAuthentication
 from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.agents.save import delete_agent, save_agent
 from agents.chat.agents.suggestions import suggested_questions
@@ -95,7 +96,9 @@ class AgentViews(OwnedViews):
         parameters=[_Suggested],
         responses={200: SuggestionsBody, **PROBLEMS},
     )
-    @action(detail=True, pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types
+    @action(  # type: ignore[untyped-decorator]  # DRF has no types
+        detail=True, pagination_class=None, authentication_classes=(VisitorAuthentication,)
+    )
     def suggestions(self, request: Any, pk: str) -> Response:
         """Return questions made of the headings of files that the caller may read."""
         asked = _Suggested.of_query(request).validated_data

@@ -32,7 +32,7 @@ from rag.api.http.idempotency import begun_once, repeatable
 from rag.api.http.ranges import ByteRange, deliver_bytes
 from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.access import Scope
-from rag.core.errors import NotFoundError
+from rag.core.errors import ForbiddenError, NotFoundError
 from rag.services.threads import run_thread_sensitive
 
 router = Router(tags=["agents"])
@@ -210,6 +210,8 @@ def graph(request: HttpRequest, name: str, form: str = "json") -> Any:
 
 def _order(name: str, scope: Scope, body: ChatBody) -> MessageRequest:
     agent = find_agent(name=name, scope=scope)
+    if body.context and scope.visitor:
+        raise ForbiddenError("Visitors of a widget send no page along.", hint="Leave out context.")
     return MessageRequest(
         agent=agent,
         scope=scope,

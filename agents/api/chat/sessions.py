@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from agents import models
 from agents.api.chat.serializers import MessageBody, SessionBody
+from agents.api.chat.visitors import VisitorAuthentication
 from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.answers.sessions import (
     branch_from,
@@ -85,6 +86,7 @@ class SessionViews(OwnedViews):
 
     queryset = models.Session.objects.select_related("agent", "head", "titled_after")
     serializer_class = SessionBody
+    authentication_classes = (VisitorAuthentication,)
     list_filter = SessionList
 
     def get_serializer(self, *rows: Any, **values: Any) -> Any:
@@ -171,6 +173,7 @@ class MessageViews(OwnedViews):
 
     queryset = models.Message.objects.select_related("session", "parent")
     serializer_class = MessageBody
+    authentication_classes = (VisitorAuthentication,)
     list_filter = MessageList
     talking = ("partial_update", "branch")
     http_method_names = ("get", "head", "options", "post", "patch")

@@ -77,10 +77,12 @@ class StartedAnswer:
 
 def create_session(*, agent: models.Agent, scope: Scope, text: str) -> models.Session:
     """Return a session of ``scope``, seen with the like of its key alone; ``text`` is its title."""
-    only = scope.only_store_ids
+    only, visitor = scope.only_store_ids, scope.visitor
     return models.Session.objects.create(
         agent_id=agent.pk,
         user_id=scope.user_id,
+        widget_id=visitor.widget_id if visitor else None,
+        visitor=visitor.digest if visitor else "",
         only_store_ids=None if only is None else sorted(only),
         title=title_of_question(text),
     )
@@ -157,7 +159,7 @@ def adopt_answer(*, message_id: int) -> StartedAnswer | None:
     if not rows.update(**lease):
         return None
     joined = models.Message.objects.select_related("parent__parent", "session__agent__owner")
-    answer = joined.select_related("session__user").get(pk=message_id)
+    answer = joined.select_related("session__user", "session__widget__group").get(pk=message_id)
     question, agent = answer.parent, answer.session.agent
     if question is None or agent is None or not agent.is_enabled:
         raise ConflictError("The agent is not there any more.", hint="Ask another.")

@@ -74,6 +74,8 @@ _RESTS_ON = (
     "chunk_ids",
     "parent__content",
     "session__user",
+    "session__widget",
+    "session__visitor",
     "session__only_store_ids",
 )
 _ANSWER = models.Message.Role.ASSISTANT

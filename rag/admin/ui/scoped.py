@@ -85,6 +85,25 @@ class HardenedAdmin(ModelAdmin):
             return super().changeform_view(request, *args, **kwargs)
 
 
+class SuperuserAdmin(HardenedAdmin):
+    """A ModelAdmin for superusers alone, whatever permissions others have."""
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+
 class ScopedChangeList(NulSafeChangeList):
     """A ChangeList that completes the rows of a page with one query, not one for each row."""
 

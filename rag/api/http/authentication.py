@@ -16,7 +16,7 @@ from ninja.utils import check_csrf
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 
-from rag.core.errors import ForbiddenError, LimitError
+from rag.core.errors import ForbiddenError
 from rag.core.request_context import current_request
 from rag.services.access import (
     Caller,
@@ -99,13 +99,7 @@ def _by_session(request: HttpRequest) -> Caller | None:
 
 def _admit(request: HttpRequest, limit: RateLimit) -> None:
     cast(Any, request).rag_quota = limit
-    if limit.is_exceeded:
-        raise LimitError(
-            "More than {limit} requests came within a minute.",
-            hint="Try again in {retry_after_s} seconds.",
-            limit=limit.limit,
-            retry_after_s=limit.reset_s,
-        )
+    limit.check()
 
 
 class KeyAuth(AuthBase):
@@ -171,6 +165,7 @@ class CallerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     """How the schema names the key and the cookie of the site: one of them is enough."""
 
     target_class = CallerAuthentication
+    match_subclasses = True
     name = ["key", "cookie"]
 
     def get_security_requirement(self, auto_schema: Any) -> list[dict[str, list[Any]]]:

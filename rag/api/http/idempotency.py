@@ -43,8 +43,13 @@ def repeatable(
     for part in parts or (request.body,):
         digest.update(b"\0")
         digest.update(part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part)
-    who = f"user:{caller.user.pk}" if caller.key_id is None else f"key:{caller.key_id}"
-    return Repeatable(caller=who, key=key, fingerprint=digest.hexdigest(), state=state)
+    return Repeatable(caller=_who(caller), key=key, fingerprint=digest.hexdigest(), state=state)
+
+
+def _who(caller: Caller) -> str:
+    if caller.scope.visitor is not None:
+        return f"visitor:{caller.scope.visitor.digest[:32]}"
+    return f"user:{caller.user.pk}" if caller.key_id is None else f"key:{caller.key_id}"
 
 
 def done_once(request: Repeatable | None, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:

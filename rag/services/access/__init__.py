@@ -18,6 +18,7 @@ from rag.services.access.rate_limits import (
     count_failed_call,
     count_key_call,
     count_user_call,
+    count_visitor_call,
 )
 from rag.services.access.repeats import (
     Repeatable,

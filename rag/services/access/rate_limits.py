@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from rag.conf import conf
+from rag.core.errors import LimitError
 from rag.providers.postgres.db.rate_windows import count_key_request, count_subject_request
 
 
@@ -28,6 +29,16 @@ class RateLimit:
         """Return whether this request is one too many."""
         return self.used > self.limit
 
+    def check(self) -> None:
+        """Raise LimitError when this request is one too many."""
+        if self.is_exceeded:
+            raise LimitError(
+                "More than {limit} requests came within a minute.",
+                hint="Try again in {retry_after_s} seconds.",
+                limit=self.limit,
+                retry_after_s=self.reset_s,
+            )
+
 
 def count_key_call(*, key_id: int, limit: int) -> RateLimit:
     """Count a request with a key."""
@@ -48,6 +59,11 @@ def count_failed_call(*, address: str) -> RateLimit:
     return _quota(
         conf().api_failures_per_minute, count_subject_request(f"failed:{_network(address)}")
     )
+
+
+def count_visitor_call(*, widget_id: int, address: str, limit: int) -> RateLimit:
+    """Count a request of somebody without an account, by the widget and their network."""
+    return _quota(limit, count_subject_request(f"widget:{widget_id}:{_network(address)}"))
 
 
 def _quota(limit: int, counted: tuple[int, float]) -> RateLimit:

@@ -22,6 +22,7 @@ ADDRESS = "/api/openapi.json"
 _NO_API = (
     "admin/",
     "chat",
+    "widget/",
     "accounts/",
     "theme.css",
     "i18n/",

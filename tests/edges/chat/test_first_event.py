@@ -112,7 +112,7 @@ async def test_a_first_event_takes_few_threads_and_statements(
     hops = [one for one in found.threads if "_released" not in one]
     # Django's beginning, Security (2), Csrf (3), XFrame, the key, the question.
     assert sum("Middleware" in one for one in hops) == 6, hops
-    assert sum("KeyAuth" in one for one in hops) == 1
+    assert sum("authenticate_anybody" in one for one in hops) == 1
     assert sum("run_thread_sensitive" in one for one in hops) == 1, (
         "agent and question on one thread, at once"
     )

@@ -5,8 +5,9 @@ const WAITS_MS = [500, 1000, 2000, 4000, 8000, 8000, 8000];
 
 export class Problem extends Error {}
 
-let texts = {};
-export function useTexts(given) { texts = given; }
+let texts = {}, visitor = null;
+/** Set the texts of failures and, on a widget's page, the headers of its visitor. */
+export function setUp(given, headers) { texts = given; visitor = headers; }
 
 function cookie(name) {
   const found = document.cookie.split("; ").find((part) => part.startsWith(`${name}=`));
@@ -14,12 +15,12 @@ function cookie(name) {
 }
 
 async function send(path, options = {}) {
-  const headers = { "X-CSRFToken": cookie("csrftoken"), ...options.headers };
+  const headers = { ...(visitor ?? { "X-CSRFToken": cookie("csrftoken") }), ...options.headers };
   if (options.json !== undefined) headers["Content-Type"] = "application/json";
   const body = options.json === undefined ? undefined : JSON.stringify(options.json);
-  const answer = await fetch(path, { method: options.method ?? "GET", headers, body, signal: options.signal, credentials: "same-origin" });
+  const answer = await fetch(path, { method: options.method ?? "GET", headers, body, signal: options.signal, credentials: visitor ? "omit" : "same-origin" });
   if (answer.ok) return answer;
-  if (answer.status === 401) throw new Problem(texts.signed_out);
+  if (answer.status === 401 && !visitor) throw new Problem(texts.signed_out);
   const told = await answer.json().catch(() => null);
   const error = told?.error;
   const fields = Object.values(error?.fields ?? {}).flat().map((one) => (typeof one === "string" ? one : one?.message)).filter(Boolean);
@@ -36,6 +37,11 @@ export async function call(path, options = {}) {
     throw error instanceof Problem ? error : new Problem(texts.failed);
   }
   return answer.status === 204 ? null : answer.json();
+}
+
+/** Return the address of a picture: its own, or that of its bytes where a header must be sent. */
+export async function pictureAddress(path) {
+  return visitor ? URL.createObjectURL(await (await send(path)).blob()) : path;
 }
 
 async function* parts(answer) {

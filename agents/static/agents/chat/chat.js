@@ -4,13 +4,15 @@ import { closeQuote, fill, make } from "./citation_panel.js";
 import { toMarkdown } from "./export.js";
 import { keepPlace } from "./focus.js";
 import { Turn } from "./messages.js";
-import { call, events, Problem, useTexts } from "./api_client.js";
+import { call, events, Problem, setUp } from "./api_client.js";
+import { dress, keep, kept, visitorHeaders } from "./visitor.js";
 
 const get = (id) => document.getElementById(id);
 const data = JSON.parse(get("chat-data").textContent);
-const { texts, agents, stores } = data;
+const { texts, agents, stores, widget } = data;
 const language = document.documentElement.lang;
-useTexts(texts);
+setUp(texts, widget ? visitorHeaders(widget.key) : null);
+const leaveFrame = widget ? dress(widget, get("close-widget")) : () => {};
 
 let session = "", turns = [], running = null, editing = null, nextPage = null;
 
@@ -87,9 +89,17 @@ function sessionEntry(row) {
   const day = new Date(row.updated_at);
   const open = make("a", { href: `#${row.id}`, "aria-current": row.id === session ? "page" : false }, row.title,
     make("time", { datetime: row.updated_at, title: day.toLocaleString(language) }, day.toLocaleDateString(language, { month: "short", day: "numeric" })));
-  return make("li", { "data-id": row.id }, open,
+  const entry = make("li", { "data-id": row.id }, open);
+  if (!widget) entry.append(
     make("button", { type: "button", title: texts.rename, "aria-label": `${texts.rename}: ${row.title}`, onclick: () => attempt(() => rename(row)) }, "✎"),
     make("button", { type: "button", title: texts.delete, "aria-label": `${texts.delete}: ${row.title}`, onclick: () => attempt(() => remove(row)) }, "✕"));
+  return entry;
+}
+
+/* The address tells which conversation is open. A frame adds nothing to the history of the page around it. */
+function markAddress(id) {
+  history[window === parent ? "pushState" : "replaceState"](null, "", id ? `#${id}` : location.pathname + location.search);
+  if (widget) keep(`citable-${widget.key}-session`, id, "sessionStorage");
 }
 
 async function rename(row) {
@@ -116,11 +126,11 @@ function showSessions(isOpen) {
 
 function showTitle(title) {
   get("title").textContent = title;
-  document.title = `${title} | Citable`;
+  document.title = `${title} | ${widget ? agents[0].label : "Citable"}`;
 }
 
 function begin() {
-  if (location.hash) history.pushState(null, "", location.pathname);
+  if (location.hash) markAddress("");
   leave();
   session = "";
   showTitle(texts.new);
@@ -218,7 +228,7 @@ async function follow(turn, { body, key }) {
       const stays = isAtEnd();
       if (event.kind === "start" && !session) {
         session = event.data.session;
-        history.pushState(null, "", `#${session}`);
+        markAddress(session);
       }
       say(turn.take(event) ?? get("status").textContent);
       if (stays) requestAnimationFrame(toEnd);
@@ -358,9 +368,11 @@ get("find-session").addEventListener("input", () => {
 get("show-sessions").addEventListener("click", () => showSessions(!document.body.classList.contains("has-sessions")));
 document.addEventListener("keydown", (event) => {
   const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
-  if (event.key === "Escape" && !closeQuote() && document.body.classList.contains("has-sessions")) {
-    showSessions(false);
-    get("show-sessions").focus();
+  if (event.key === "Escape" && !closeQuote()) {
+    if (document.body.classList.contains("has-sessions")) {
+      showSessions(false);
+      get("show-sessions").focus();
+    } else leaveFrame();
   }
   if (event.key === "/" && !isTyping) { event.preventDefault(); get("message").focus(); }
 });
@@ -370,10 +382,9 @@ function useTheme(name) { document.documentElement.dataset.theme = name; }
 get("theme").addEventListener("click", () => {
   const isDark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   useTheme(isDark ? "light" : "dark");
-  localStorage.setItem("citable-theme", document.documentElement.dataset.theme);
+  keep("citable-theme", document.documentElement.dataset.theme);
 });
-const kept = localStorage.getItem("citable-theme") ?? "";
-useTheme(themes.includes(kept) ? kept : "");
+useTheme(themes.find((one) => one === kept("citable-theme")) ?? "");
 
 const route = () => (location.hash.length > 1 ? attempt(() => open(location.hash.slice(1))) : begin());
 addEventListener("popstate", route);
@@ -381,6 +392,10 @@ get("agent").replaceChildren(...agents.map((one) => make("option", { value: one.
 fillStores();
 if (!agents.length) complain(new Problem(texts.no_agent));
 loadSessions().catch(complain);
-if (location.hash.length > 1) route(); else { suggest(); get("message").focus(); }
+// On the next page of the site the visitor's conversation goes on.
+const before = widget && !location.hash ? kept(`citable-${widget.key}-session`, "sessionStorage") : "";
+if (before) open(before).then(() => markAddress(before), begin);
+else if (location.hash.length > 1) route();
+else { suggest(); get("message").focus(); }
 keepPlace(get("message"));
 document.body.dataset.ready = "yes";

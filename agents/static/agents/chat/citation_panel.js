@@ -1,6 +1,6 @@
 /* Citation panel: the page of a quote or source as text and, for PDFs, as an image. */
 
-import { call, Problem } from "./api_client.js";
+import { call, pictureAddress, Problem } from "./api_client.js";
 
 const get = (id) => document.getElementById(id);
 let opener = null, latest = 0;
@@ -97,10 +97,10 @@ function show(page, asked) {
 async function draw(picture, page, { key, number, of, texts, mine }) {
   const base = `/api/quotes/${key}/${number}`;
   try {
-    const marks = await call(`${base}/marks?of=${of}`);
+    const [marks, src] = await Promise.all([call(`${base}/marks?of=${of}`), pictureAddress(`${base}/image?of=${of}`)]);
     if (mine !== latest) return;
     const image = make("img", {
-      src: `${base}/image?of=${of}`, width: marks.width, height: marks.height,
+      src, width: marks.width, height: marks.height,
       alt: fill(texts.picture_of, { n: page.page, name: page.file_name }),
     });
     const sheet = make("div", { class: "sheet" }, image);
