@@ -25,7 +25,7 @@ N_TIMED = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledQuestion:
     """A question with what a person says that it wants."""
 
     text: str
@@ -35,12 +35,12 @@ class Labelled:
     entities: frozenset[Entity]
 
 
-def read_questions(name: str) -> list[Labelled]:
+def read_questions(name: str) -> list[LabelledQuestion]:
     """Return the questions of the set ``dev`` or ``test``."""
     lines = (FOLDER / f"analysis_{name}.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     return [
-        Labelled(**{**row, "entities": frozenset(Entity(**one) for one in row["entities"])})
+        LabelledQuestion(**{**row, "entities": frozenset(Entity(**one) for one in row["entities"])})
         for row in rows
     ]
 
@@ -52,7 +52,9 @@ def read_vocabulary() -> dict[str, Any]:
     return vocabulary
 
 
-def score(questions: Sequence[Labelled], analyses: Sequence[QueryAnalysis]) -> dict[str, float]:
+def score(
+    questions: Sequence[LabelledQuestion], analyses: Sequence[QueryAnalysis]
+) -> dict[str, float]:
     """Return accuracies of intent (also by intent, by language) and complexity, entities' F1."""
     right: Counter[str] = Counter()
     total: Counter[str] = Counter()

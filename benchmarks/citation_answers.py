@@ -73,7 +73,7 @@ _SYNONYMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class MadeSentence:
     """One sentence of an answer, and the ``passage`` and words that it comes from, if any."""
 
     text: str
@@ -87,7 +87,7 @@ class LabelledAnswer:
     """What is attributed at once."""
 
     passages: tuple[Passage, ...]
-    sentences: tuple[Labelled, ...]
+    sentences: tuple[MadeSentence, ...]
 
 
 def labelled_answers(half: Half, seed: int) -> Iterator[LabelledAnswer]:
@@ -110,34 +110,36 @@ def labelled_answers(half: Half, seed: int) -> Iterator[LabelledAnswer]:
         labelled += _invented(half, by_passage, given, random.Random(f"{seed} {first}"))
         for kind, others in zip(FOREIGN_KINDS, (beside, far), strict=True):
             texts = [sentence for i in others for sentence in by_passage.get(i, ())]
-            labelled += [Labelled(text, kind) for text in rng.sample(texts, min(10, len(texts)))]
+            labelled += [
+                MadeSentence(text, kind) for text in rng.sample(texts, min(10, len(texts)))
+            ]
         rng.shuffle(labelled)
         yield LabelledAnswer(tuple(half.passages[i] for i in given), tuple(labelled))
 
 
 def _supported(
     half: Half, by_passage: dict[int, list[str]], given: list[int], rng: random.Random
-) -> Iterator[Labelled]:
+) -> Iterator[MadeSentence]:
     for number in given:
         sentences = by_passage.get(number, [])
         doc_id = half.passages[number].doc_id
         for sentence in rng.sample(sentences, min(2, len(sentences))):
             kind = rng.choice(KINDS)
-            yield Labelled(_REWORD[kind](sentence, half.language, rng), kind, doc_id, sentence)
+            yield MadeSentence(_REWORD[kind](sentence, half.language, rng), kind, doc_id, sentence)
         if len(sentences) > 1:
             at = rng.randrange(len(sentences) - 1)
             joined = _joined(sentences[at], sentences[at + 1], half.language)
-            yield Labelled(joined, "two joined", doc_id, "".join(sentences[at : at + 2]))
+            yield MadeSentence(joined, "two joined", doc_id, "".join(sentences[at : at + 2]))
         for sentence in rng.sample(sentences, min(1, len(sentences))):
             for kind in ALTERED_KINDS:
                 changed = ALTERED[kind](sentence, half.language, rng)
                 if not says_the_same(changed, sentence):
-                    yield Labelled(changed, kind, doc_id, sentence)
+                    yield MadeSentence(changed, kind, doc_id, sentence)
 
 
 def _invented(
     half: Half, by_passage: dict[int, list[str]], given: list[int], rng: random.Random
-) -> Iterator[Labelled]:
+) -> Iterator[MadeSentence]:
     """Yield a sentence of each passage that goes on like none of them, one with a clause more.
 
     Every other clause is for the half to tune on.
@@ -153,7 +155,7 @@ def _invented(
         halves = _half_invented(sentence, rng.choice(others), half.language)
         longer = sentence[:-1] + rng.choice(clauses[not half.is_tuned :: 2]) + sentence[-1]
         for kind, text in zip(INVENTED_KINDS, (halves, longer), strict=True):
-            yield Labelled(text, kind, doc_id, sentence)
+            yield MadeSentence(text, kind, doc_id, sentence)
 
 
 def reworded(sentence: str, language: str, rng: random.Random) -> str:

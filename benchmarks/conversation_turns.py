@@ -14,7 +14,7 @@ WITHOUT_PRONOUN = ("omitted", "parallel")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class MadeTurn:
     """A question after others; alone it holds all of ``must`` and nothing of ``must_not``."""
 
     earlier: tuple[str, ...]
@@ -30,7 +30,7 @@ class Turn:
         return not lost and not any(word.casefold() in folded for word in self.must_not)
 
 
-def read_turns(half: str) -> list[Turn]:
+def read_turns(half: str) -> list[MadeTurn]:
     """Return the turns of one half, ``tune`` or ``report``; whole dialogues are drawn by lot."""
     dialogues = [block for block in FILE.read_text(encoding="utf-8").split("#\n") if block.strip()]
     random.Random(SEED).shuffle(dialogues)
@@ -39,15 +39,15 @@ def read_turns(half: str) -> list[Turn]:
     return [turn for dialogue in chosen for turn in _turns(dialogue)]
 
 
-def _turns(dialogue: str) -> list[Turn]:
-    found: list[Turn] = []
+def _turns(dialogue: str) -> list[MadeTurn]:
+    found: list[MadeTurn] = []
     said: list[str] = []
     for line in dialogue.strip().splitlines():
         kind, _, rest = line.partition(": ")
         question, *words = rest.split(" // ")
         if kind in KINDS:
             must, must_not = (_words(part) for part in [*words, ""][:2])
-            found.append(Turn(tuple(said), question, KINDS[kind], must, must_not))
+            found.append(MadeTurn(tuple(said), question, KINDS[kind], must, must_not))
         said.append(question)
     return found
 

@@ -52,7 +52,7 @@ class Set:
     gold: NDArray[np.intp]
 
 
-class Report:
+class PrintedFigures:
     """Prints figures beside their marks and remembers whether one was missed."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def read_set(folder: Path) -> Set:
     )
 
 
-def measure_speed(report: Report, sets: Sequence[Set], cache_dir: Path) -> None:
+def measure_speed(report: PrintedFigures, sets: Sequence[Set], cache_dir: Path) -> None:
     """Print texts per CPU-second, cosines to the engine, and the time of a question."""
     tokenizer = E5Tokenizer()
     texts = [_head(text, tokenizer) for one in sets for text in one.passages[::12]]
@@ -112,14 +112,16 @@ def measure_speed(report: Report, sets: Sequence[Set], cache_dir: Path) -> None:
     )
 
 
-def measure_memory(report: Report, cache_dir: Path) -> None:
+def measure_memory(report: PrintedFigures, cache_dir: Path) -> None:
     """Print what a process that only embeds takes at most."""
     code = [sys.executable, "-c", RSS, str(cache_dir)]
     ended = subprocess.run(code, capture_output=True, text=True, check=True)
     report.line("resident at most, MB, model and tokenizer in use", float(ended.stdout), most=600)
 
 
-def measure_quality(report: Report, zh: Set, en: Set, cache_dir: Path, n_queries: int) -> None:
+def measure_quality(
+    report: PrintedFigures, zh: Set, en: Set, cache_dir: Path, n_queries: int
+) -> None:
     """Print the vector leg's recall and nDCG, raw and centred, apart and in a mixed pool."""
     embedder = E5Embedder(cache_dir=cache_dir)
     pick = np.linspace(0, len(zh.gold) - 1, n_queries).astype(int)
@@ -206,7 +208,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     zh, en = (read_set(options.data / name) for name in SETS)
-    report = Report()
+    report = PrintedFigures()
     with tempfile.TemporaryDirectory() as folder:
         measure_speed(report, (zh, en), Path(folder))
         measure_memory(report, Path(folder))

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from benchmarks.record import Report
 from benchmarks.search_world import World
-from benchmarks.synthetic import PER_DOCUMENT, Passage, Question, SyntheticCorpus
+from benchmarks.synthetic import PER_DOCUMENT, MadePassage, Question, SyntheticCorpus
 from rag import models
 from rag.core.documents import Chunk
 from rag.core.hits import Hit
@@ -56,7 +56,7 @@ def measure_live_document(report: Report, world: World, corpus: SyntheticCorpus)
     report.add("found at commit by vector and by a new word", float(np.mean(found)), least=1)
 
 
-def _row(world: World, ordinal: int, passage: Passage) -> drafts.StagedRow:
+def _row(world: World, ordinal: int, passage: MadePassage) -> drafts.StagedRow:
     chunk = Chunk(ordinal, 0, len(passage.text), 0, passage.text, 180)
     counts = index_terms(indexed_text(chunk))
     weights = bm25_weights(world.store.pk, counts, world.store.avg_len_frozen)
@@ -83,7 +83,7 @@ def _publish(world: World, file: models.File, rows: list[drafts.StagedRow]) -> N
     stats.roll_up([world.store.pk])
 
 
-def _is_found(world: World, file: models.File, passage: Passage, word: str) -> bool:
+def _is_found(world: World, file: models.File, passage: MadePassage, word: str) -> bool:
     by_vector = _search(world, Question("", passage.vector), "semantic")
     by_word = _search(world, Question(word, passage.vector), "keyword")
     return by_vector[0].file_id == file.pk and by_word[0].file_id == file.pk

@@ -11,7 +11,7 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from benchmarks.synthetic import DIM, PER_DOCUMENT, Passage, SyntheticCorpus
+from benchmarks.synthetic import DIM, PER_DOCUMENT, MadePassage, SyntheticCorpus
 
 PORTION = PER_DOCUMENT * 1000
 
@@ -38,14 +38,14 @@ class Spool:
                 self._files.append(path)
                 bar.update(len(portion))
 
-    def __iter__(self) -> Iterator[Passage]:
+    def __iter__(self) -> Iterator[MadePassage]:
         at = 0
         for path in self._files:
             for document, topic, text in pickle.loads(path.read_bytes()):
-                yield Passage(document, topic, text, self.vectors[at].astype(np.float32))
+                yield MadePassage(document, topic, text, self.vectors[at].astype(np.float32))
                 at += 1
 
-    def pick(self, numbers: Sequence[int]) -> list[Passage]:
+    def pick(self, numbers: Sequence[int]) -> list[MadePassage]:
         """Return the passages with these numbers, in ascending order."""
         wanted = set(numbers)
         return [passage for number, passage in enumerate(self) if number in wanted]

@@ -26,7 +26,7 @@ PARTICLES = "的了是在和与及或之其也于以为而被把将对从到由�
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class MadePassage:
     """A made-up chunk of a document; ``vector`` has length 1."""
 
     document: int
@@ -76,7 +76,7 @@ class SyntheticCorpus:
         self._fields = self._rng.standard_normal((N_FIELDS, DIM)).astype(np.float32)
         self._n_documents = 0
 
-    def passages(self, n: int) -> Iterator[Passage]:
+    def passages(self, n: int) -> Iterator[MadePassage]:
         """Yield ``n`` passages; a second call goes on with new documents."""
         while n > 0:
             topic = int(self._rng.integers(N_TOPICS))
@@ -84,11 +84,11 @@ class SyntheticCorpus:
             tongue = self._tongues[self._n_documents % 2]
             vectors = self._vectors(topic, size)
             for text, vector in zip(tongue.texts(self._rng, topic, size), vectors, strict=True):
-                yield Passage(self._n_documents, topic, text, vector)
+                yield MadePassage(self._n_documents, topic, text, vector)
             self._n_documents += 1
             n -= size
 
-    def question(self, passage: Passage) -> Question:
+    def question(self, passage: MadePassage) -> Question:
         """Return a query about ``passage``: words of it, mostly topical, and some common ones."""
         rng = self._rng
         is_han = bool(re.search(r"[\u4e00-\u9fff]", passage.text))
