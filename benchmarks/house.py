@@ -205,13 +205,14 @@ def main() -> int:
     """Print the table and return the exit status: 1 after an error, not after a missed goal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tree", action="store_true", help="only what needs no database")
-    is_tree_only = parser.parse_args().tree
-    measures = measure_tree(Tree()) + measure_changes()
-    if not is_tree_only:
+    parser.add_argument("--paths", metavar="DATABASE", help="the paths alone, in it")
+    options = parser.parse_args()
+    measures = [] if options.paths else measure_tree(Tree()) + measure_changes()
+    if not options.tree:
         # Sets Django up, which the measures of the tree do not need.
         from benchmarks.house_paths import measure_paths
 
-        measures += measure_paths()
+        measures += measure_paths(options.paths)
     print_measures(measures)
     return 0
 

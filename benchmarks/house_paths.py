@@ -86,13 +86,13 @@ def answer_paths() -> tuple[list[str], list[str]]:
     recorder = Recorder()
     # What follows an answer is no part of its way, and begins before or after the reader has it.
     afterwards = patch("agents.chat.answers.worker.post_process", AsyncMock())
+    store = ensure_corpus_store(corpus="house", documents=DOCUMENTS, on_embedded=lambda n: None)
+    owner = get_user_model().objects.create_user("house")
+    type(store).objects.filter(pk=store.pk).update(owner=owner)
+    agent = models.Agent.objects.create(name="house", owner=owner)
+    agent.stores.set([store])
+    _, secret = create_key(user=owner, name="house", rights=["read", "write"])
     with afterwards, recorder.listening():
-        store = ensure_corpus_store(corpus="house", documents=DOCUMENTS, on_embedded=lambda n: None)
-        owner = get_user_model().objects.create_user("house")
-        type(store).objects.filter(pk=store.pk).update(owner=owner)
-        agent = models.Agent.objects.create(name="house", owner=owner)
-        agent.stores.set([store])
-        _, secret = create_key(user=owner, name="house", rights=["read", "write"])
         return asyncio.run(_both(recorder, secret, store.slug))
 
 
@@ -117,8 +117,8 @@ async def _both(recorder: Recorder, secret: str, store: str) -> tuple[list[str],
     return answer, retrieve
 
 
-def measure_paths() -> list[Measure]:
-    """Return how many files the two requests pass, in a database of their own."""
+def measure_paths(database: str | None = None) -> list[Measure]:
+    """Return how many files the two requests pass, in ``database`` or in a scratch one."""
     script = settings.VAR_DIR / "house-script.yaml"
     script.write_text(SCRIPT, encoding="utf-8")
     rag = {
@@ -126,11 +126,16 @@ def measure_paths() -> list[Measure]:
         "chat_model": f"scripted:{script}",
         "embedding_model": "use:multilingual-v3",
     }
-    with override_settings(RAG=rag, ALLOWED_HOSTS=["*"]), scratch_database():
-        answer, retrieve = answer_paths()
-        # Threads of the program keep connections, which would keep the database.
-        with connection.cursor() as cursor:
-            cursor.execute(_END_OTHERS)
+    with override_settings(RAG=rag, ALLOWED_HOSTS=["*"]):
+        if database:
+            connection.settings_dict["NAME"] = database
+            answer, retrieve = answer_paths()
+        else:
+            with scratch_database():
+                answer, retrieve = answer_paths()
+                # Threads of the program keep connections, which would keep the database.
+                with connection.cursor() as cursor:
+                    cursor.execute(_END_OTHERS)
     return [
         Measure("own files that an agent's answer passes", 154, len(answer), 100),
         Measure("own files that POST /api/rag/retrieve passes", 78, len(retrieve), 50),
