@@ -11,16 +11,14 @@ from urllib.parse import urlsplit
 
 from asgiref.sync import ThreadSensitiveContext
 from django.conf import settings
-from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
-from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
 from django.utils.translation import get_language_from_request, override
 
 from project.request_limits import Receive, Send, read_limited_body, read_request
 from rag.api.http.authentication import authenticate, require_right
 from rag.api.http.errors import map_error, map_status, render_json
-from rag.core.errors import ForbiddenError, RAGError
+from rag.core.errors import ForbiddenError
 from rag.core.request_context import RequestContext, set_request
 from rag.services.access import Caller
 from rag.services.threads import run_thread_sensitive
@@ -79,9 +77,10 @@ async def _admitted(request: ASGIRequest) -> Caller | HttpResponse:
         if caller is None:
             return render_json(map_status(request, 401))
         require_right(caller, "read")
-    except (RAGError, DisallowedHost, OperationalError, InterfaceError) as error:
+    except Exception as error:
         failure = map_error(request, error)
-        assert failure is not None
+        if failure is None:
+            raise
         return render_json(failure)
     return caller
 

@@ -16,7 +16,7 @@ from project.openapi import openapi_document
 from rag.api import routes
 from rag.api.operations.monitoring import healthz, metrics, readyz
 
-handler500 = "rag.admin.ui.server_error.server_error"
+handler500 = "project.server_error.server_error"
 # Ninja's own root answers every address below it, so it comes after the resources.
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),

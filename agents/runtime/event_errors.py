@@ -24,6 +24,7 @@ _OF_CODE = {
     )
 } | {
     "rate_limited": errors.LimitError,
+    "unavailable": errors.ConfigurationError,
     # An unknown name tells its message as it was made.
     "unknown_name": errors.InvalidInputError,
     "interrupted": errors.ProviderError,

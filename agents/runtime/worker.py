@@ -29,6 +29,7 @@ from procrastinate.manager import JobManager
 from agents import models
 from rag.core.errors import RAGError
 from rag.services.access import is_live_key
+from rag.services.outages import outage_of
 from rag.services.threads import run_thread_sensitive
 
 LeasedRow = models.FlowRun | models.Message
@@ -303,8 +304,9 @@ class Worker(ABC, Generic[E]):
 
 def error_payload(error: BaseException, fault: str) -> tuple[dict[str, Any], str]:
     """Return an error as JSON and its code; of one that is no RAGError ``fault`` and its kind."""
-    if isinstance(error, RAGError):
-        return error.as_dict(), error.code
+    told = outage_of(error) or error
+    if isinstance(told, RAGError):
+        return told.as_dict(), told.code
     hint = "The server's log says where."
     return RAGError(fault, hint=hint, kind=type(error).__name__).as_dict(), "internal"
 

@@ -113,8 +113,10 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
         folder = settings.POSTGRES_DATA_DIR
         self._is_embedded = folder is not None and settings_dict["HOST"] == str(socket_dir(folder))
         options = settings_dict["OPTIONS"]
-        if self._is_embedded and isinstance(options.get("pool"), dict):
-            pool = options["pool"] | {"connection_class": ReconnectingConnection}
+        if isinstance(options.get("pool"), dict):
+            pool = options["pool"] | _GIVING_UP
+            if self._is_embedded:
+                pool["connection_class"] = ReconnectingConnection
             settings_dict["OPTIONS"] = options | {"pool": pool}
 
     @property
@@ -173,6 +175,26 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
                 cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
             except psycopg.errors.InsufficientPrivilege:
                 raise missing_extension(offer.database) from None
+
+
+def _refuse_waiting(pool: Any) -> None:
+    try:
+        psycopg.connect(pool.conninfo, **pool.kwargs).close()
+    except psycopg.OperationalError as error:
+        # A server that says that it has no room: connections in use come back to those who wait.
+        if "FATAL" in str(error):
+            return
+    else:
+        return
+    with pool._lock:
+        refused = list(pool._waiting)
+    for one in refused:
+        one.fail(PoolTimeout("the server could not be reached"))
+
+
+# A pool would try for 5 minutes, longer between two attempts each time: those who ask would hear of
+# it after 10 s, and a server that is back would be found a minute late.
+_GIVING_UP = {"reconnect_timeout": 1.5, "reconnect_failed": _refuse_waiting}
 
 
 def _check_or_renew(pool: Any, connection: Any) -> None:

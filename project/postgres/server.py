@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 PidState = Literal["none", "gone", "zombie", "foreign", "live"]
 _ATTEMPTS = 60
 _PAUSE_S = 0.5
+# An edge tells whoever asked to come back then, and keeps what is said here for the log.
+_RETRY_AFTER_S = 5
 _RECOVERY_S = 300
 # How many attempts a state may last before it is taken for what it looks like.
 _PATIENCE = {"zombie": 6, "none": 3, "live": 20}
@@ -147,6 +149,7 @@ def start_postgres(install_dir: Path, data_dir: Path, options: Mapping[str, str]
             "DATABASE_URL to a server of yours.",
             folder=data_dir,
             reason=error,
+            retry_after_s=_RETRY_AFTER_S,
         ) from error
     return dsn
 
@@ -296,6 +299,7 @@ def _launch(
         "PostgreSQL did not start. The end of {log}:\n{tail}",
         log=log,
         tail=log.read_text(encoding="utf-8", errors="replace")[-2000:].strip(),
+        retry_after_s=_RETRY_AFTER_S,
     )
 
 

@@ -18,6 +18,8 @@ class RAGError(Exception):
     """
 
     code = "error"
+    # The code of what is over after the seconds of the parameter ``retry_after_s``.
+    code_for_now = ""
 
     def __init__(self, message: str, *, hint: str = "", detail: str = "", **params: Any) -> None:
         super().__init__(message)
@@ -25,6 +27,8 @@ class RAGError(Exception):
         self.hint = hint
         self.detail = detail
         self.params = params
+        if self.code_for_now and "retry_after_s" in params:
+            self.code = self.code_for_now
 
     def localized(self, translate: Callable[[str], str]) -> str:
         """Return the whole sentence, each template passed through ``translate`` first."""
@@ -92,12 +96,7 @@ class ConflictError(RAGError):
 class LimitError(RAGError):
     """A size is too large (HTTP 413), or a rate or budget is used up until later (HTTP 429)."""
 
-    code = "too_large"
-
-    def __init__(self, message: str, *, hint: str = "", detail: str = "", **params: Any) -> None:
-        super().__init__(message, hint=hint, detail=detail, **params)
-        if "retry_after_s" in params:
-            self.code = "rate_limited"
+    code, code_for_now = "too_large", "rate_limited"
 
 
 class DocumentError(RAGError):
@@ -107,9 +106,9 @@ class DocumentError(RAGError):
 
 
 class ConfigurationError(RAGError):
-    """The installation lacks something: a key, an extra, an extension (HTTP 500)."""
+    """The installation lacks something (HTTP 500), or its database for a while (HTTP 503)."""
 
-    code = "configuration"
+    code, code_for_now = "configuration", "unavailable"
 
 
 class ProviderError(RAGError):

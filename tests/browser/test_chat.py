@@ -13,9 +13,9 @@ import yaml
 from playwright.sync_api import Browser, expect
 
 from agents import models
-from tests.browser.proxy import CuttableProxy, cuttable_proxy
 from tests.browser.visitor import Visitor, visitor
 from tests.browser.widget_site import ask_on_another_site, shop_of
+from tests.cuttable_proxy import CuttableProxy, cuttable_proxy
 from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, OPEN, QUOTE
 from tests.server_processes import server_process

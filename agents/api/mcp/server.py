@@ -25,6 +25,7 @@ from agents.chat.mcp.resources import TEMPLATES, list_resources, read_resource
 from agents.chat.mcp.tools import OfferedTool, offered_tools, run_tool
 from rag.core.access import Scope
 from rag.core.errors import RAGError, UnknownNameError
+from rag.services.outages import outage_of
 from rag.services.threads import run_thread_sensitive
 
 SCOPE, LANGUAGE = "citable.scope", "citable.language"
@@ -92,13 +93,10 @@ async def _call_tool(
             return _result(_sentence(error), is_error=True)
         except RAGError as error:
             return _result(_sentence(error), is_error=True)
-        except Exception:
-            # An edge: without it the SDK would tell the caller what the exception holds.
-            logger.exception(
-                "the tool %s failed for user %s, key %s", params.name, scope.user_id, scope.key_id
+        except Exception as error:
+            return _result(
+                _sentence(_fault(error, f"the tool {params.name}", scope)), is_error=True
             )
-            fault = RAGError("Something went wrong here.", hint="The server's log says what.")
-            return _result(_sentence(fault), is_error=True)
     await _log_notices(context, params.name, answer)
     text = answer["answer"] if params.name == "ask" else json.dumps(answer, ensure_ascii=False)
     return _result(text, answer)
@@ -115,6 +113,9 @@ async def _list_resources(
             )
         except RAGError as error:
             raise MCPError(types.INVALID_PARAMS, _sentence(error)) from error
+        except Exception as error:
+            fault = _fault(error, "resources/list", scope)
+            raise MCPError(types.INTERNAL_ERROR, _sentence(fault)) from error
     listed = [types.Resource(**asdict(one)) for one in found]
     return types.ListResourcesResult(resources=listed, next_cursor=following or None)
 
@@ -140,6 +141,9 @@ async def _read_resource(
             found = await run_thread_sensitive(read_resource, uri=uri, scope=scope)
         except RAGError as error:
             raise MCPError(types.INVALID_PARAMS, _sentence(error)) from error
+        except Exception as error:
+            fault = _fault(error, "resources/read", scope)
+            raise MCPError(types.INTERNAL_ERROR, _sentence(fault)) from error
     part = types.TextResourceContents(uri=uri, mime_type=found.mime_type, text=found.text)
     return types.ReadResourceResult(contents=[part])
 
@@ -218,6 +222,16 @@ def _result(
 def _input_schema(name: str) -> Mapping[str, Any] | None:
     found = offered_tools()
     return found[name].spec.parameters if name in found else None
+
+
+def _fault(error: Exception, called: str, scope: Scope) -> RAGError:
+    # An edge: without it the SDK would tell the caller what the exception holds.
+    logger.error(
+        "%s failed for user %s, key %s", called, scope.user_id, scope.key_id, exc_info=error
+    )
+    return outage_of(error) or RAGError(
+        "Something went wrong here.", hint="The server's log says what."
+    )
 
 
 def _sentence(error: RAGError) -> str:

@@ -54,7 +54,9 @@ def openai_error(status: int, error: Mapping[str, Any]) -> tuple[int, dict[str, 
 
 def retry_headers(status: int, code: str = "") -> dict[str, str]:
     """Return what tells the client not to try again; with too many a minute it may."""
-    is_final = status >= 500 or status in _NOT_AGAIN or code == "insufficient_quota"
+    # A database that is away comes back: its answer carries Retry-After.
+    is_final = (status >= 500 and status != 503) or status in _NOT_AGAIN
+    is_final = is_final or code == "insufficient_quota"
     return {"x-should-retry": "false"} if is_final else {}
 
 

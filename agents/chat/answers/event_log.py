@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, transaction
 from django.db.models import F, Func, Max
 from django.utils import timezone
 
@@ -112,7 +112,13 @@ class AnswerEventLog(EventLog[ChatEvent]):
 
     def _persist(self, events: Sequence[ChatEvent], guard: Guard) -> bool:
         with self.calls.writing() as calls:
-            return persist_events(self._message_id, events, guard, calls)
+            try:
+                return persist_events(self._message_id, events, guard, calls)
+            except IntegrityError:
+                # The connection was lost after a commit: what it stored is there.
+                stored = last_seq(message_id=self._message_id)
+                rest = [event for event in events if event.seq > stored]
+                return persist_events(self._message_id, rest, guard, calls)
 
     async def _write_loop(self) -> None:
         while await asyncio.sleep(WRITE_S, True):

@@ -20,7 +20,7 @@ NO_STORE = gettext_noop("未指定 FileSearchStore")
 NO_FILE = gettext_noop("未提供文件")
 TOO_LARGE = gettext_noop("文件大小超过 {limit}MB")
 # What is none of these is a 500 for them.
-_STATUS = {413: 400, 415: 400, 422: 400} | {n: n for n in (400, 401, 403, 404, 405, 409, 429)}
+_STATUS = {413: 400, 415: 400, 422: 400} | {n: n for n in (400, 401, 403, 404, 405, 409, 429, 503)}
 _SENTENCES = {
     "unauthenticated": "Unauthorized",
     "GEMINI_API_KEY": "Gemini API Key 未配置",

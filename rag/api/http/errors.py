@@ -20,7 +20,7 @@ from django.core.exceptions import (
     SuspiciousOperation,
     ValidationError,
 )
-from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, OperationalError
+from django.db import DatabaseError, DataError, IntegrityError
 from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from django.http.response import HttpResponseBase
@@ -33,6 +33,7 @@ from rest_framework import exceptions
 from rag.core import errors
 from rag.core.disk_full import is_disk_full
 from rag.core.errors import RAGError
+from rag.services.outages import DATABASE_AWAY, outage_of
 
 _STATUS_OF_CLASS: dict[type[RAGError], int] = {
     errors.InvalidInputError: 400,
@@ -74,12 +75,7 @@ _OF_STATUS: dict[int, tuple[str, RAGError]] = {
     ),
     429: ("rate_limited", RAGError("Too many requests came within a minute.")),
     500: ("internal", RAGError("Something went wrong here.", hint="The server's log says what.")),
-    503: (
-        "unavailable",
-        RAGError(
-            "The database cannot be reached at this moment.", hint="Try again in a few seconds."
-        ),
-    ),
+    503: (DATABASE_AWAY.code, DATABASE_AWAY),
     507: (
         "disk_full",
         RAGError(
@@ -112,7 +108,7 @@ class HttpFailure:
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
         wait_s = self.error.params.get("retry_after_s") if self.status == 429 else None
-        wait_s = 5 if self.status == 503 else wait_s
+        wait_s = DATABASE_AWAY.params["retry_after_s"] if self.status == 503 else wait_s
         return {} if wait_s is None else {"Retry-After": str(wait_s)}
 
 
@@ -121,6 +117,10 @@ Renderer = Callable[[HttpFailure], JsonResponse]
 
 def map_error(request: HttpRequest, error: Exception) -> HttpFailure | None:
     """Return what an exception of any layer means to whoever asked; None for a fault of ours."""
+    if outage_of(error) is not None:
+        # A server that does not start may name folders and quote its log.
+        _log.error("%s %s: %s", DATABASE_AWAY.message, type(error).__name__, error)
+        return map_status(request, 503)
     if isinstance(error, RAGError):
         return _of_error(error)
     if isinstance(error, HttpError) and isinstance(error.__cause__, _PARSED):
@@ -140,7 +140,7 @@ def map_error(request: HttpRequest, error: Exception) -> HttpFailure | None:
         code = 422 if isinstance(error, BodyError) else 400
         return HttpFailure(code, "invalid_input", wrong, fields)
     status = _status(error)
-    if status in (503, 507):
+    if status == 507:
         _log.error("%s: %s", _OF_STATUS[status][1].message, error)
     if status is not None:
         return map_status(request, status)
@@ -238,8 +238,6 @@ def _status(error: Exception) -> int | None:
         return int(error.status_code)
     if is_disk_full(error):
         return 507
-    if isinstance(error, (OperationalError, InterfaceError)):
-        return 503
     if isinstance(error, Http404):
         return 404
     if isinstance(error, PermissionDenied):

@@ -12,6 +12,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from rag.api.http.errors import map_status
 from rag.services.operations import flush_metrics, metrics_page, readiness
 
 _FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA")
@@ -33,7 +34,8 @@ def readyz(request: HttpRequest) -> JsonResponse:
     checks = readiness()
     is_ready = all(check["ok"] for check in checks.values())
     told = {"status": "ready" if is_ready else "not ready", "checks": checks}
-    return JsonResponse(told, status=200 if is_ready else 503)
+    wait = {} if is_ready else map_status(request, 503).headers
+    return JsonResponse(told, status=200 if is_ready else 503, headers=wait)
 
 
 @csrf_exempt

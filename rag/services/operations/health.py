@@ -11,6 +11,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.executor import MigrationExecutor
 from psycopg_pool import PoolTimeout
 
+from rag.core.errors import ConfigurationError
 from rag.providers.postgres.db.connections import fetch_row
 from rag.providers.postgres.outbox.rows import outbox_state
 from rag.providers.procrastinate_queue import worker_silence_s
@@ -29,15 +30,14 @@ def readiness() -> dict[str, dict[str, Any]]:
 
     Numbers and yes or no alone: no names, no paths, no texts of errors.
     """
-    checks: dict[str, Callable[[], dict[str, Any]]] = {
-        "database": _database,
-        "migrations": _migrations,
-        "worker": _worker,
-        "disk": _disk,
-    }
+    told = {"database": _safely(_database), "disk": _disk()}
+    asking: dict[str, Callable[[], dict[str, Any]]] = {"migrations": _migrations, "worker": _worker}
     if is_milvus():
-        checks["milvus"] = _milvus
-    return {name: _safely(check) for name, check in checks.items()}
+        asking["milvus"] = _milvus
+    for name, check in asking.items():
+        # Each would wait as long as the first for a database that is away.
+        told[name] = _safely(check) if told["database"]["ok"] else {"ok": False}
+    return told
 
 
 def free_bytes() -> int:
@@ -49,7 +49,7 @@ def free_bytes() -> int:
 def _safely(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     try:
         return check()
-    except (DatabaseError, InterfaceError, PoolTimeout, OSError):
+    except (DatabaseError, InterfaceError, PoolTimeout, ConfigurationError):
         return {"ok": False}
 
 

@@ -50,8 +50,9 @@ async def test_events_are_told_at_once_and_stored_soon(world: AgentWorld) -> Non
     assert kinds == ["done"]
 
 
+@pytest.mark.parametrize("is_committed", [False, True])
 async def test_a_database_that_fails_for_a_moment_loses_nothing(
-    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
     row = await _make(world)
     real, n_failed = chat_log.persist_events, []
@@ -59,6 +60,8 @@ async def test_a_database_that_fails_for_a_moment_loses_nothing(
     def fails_twice(*args: Any, **kwargs: Any) -> bool:
         if len(n_failed) < 2:
             n_failed.append(1)
+            if is_committed:
+                real(*args, **kwargs)
             raise DatabaseError("gone")
         return real(*args, **kwargs)
 
