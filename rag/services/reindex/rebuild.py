@@ -151,7 +151,7 @@ PARSERS = frozenset(
         "ods/1",
         "picture/1",
         "plain/4",
-        "pypdfium2/4",
+        "pypdfium2/5",
         "sections/1",
         "sheets/2",
         "word97/1",

@@ -155,7 +155,7 @@ def parse_pdf(path: Path, name: str, recognized: Recognized) -> ParsedDocument:
     return ParsedDocument(
         "pdf",
         text,
-        "pypdfium2/4",
+        "pypdfium2/5",
         pages,
         merge_blocks(headings, written.tables),
         "",

@@ -80,12 +80,12 @@ def test_a_file_that_was_read_before_is_stale_when_ocr_is_turned_on() -> None:
     store = StoreFactory()
     texts = FileFactory(store=store, kind="txt", parser="plain/4", n_chunks=1, status="completed")
     mixed = FileFactory(
-        store=store, kind="pdf", parser="pypdfium2/4", n_chunks=1, status="completed"
+        store=store, kind="pdf", parser="pypdfium2/5", n_chunks=1, status="completed"
     )
     assert not Q.filter(is_stale(), store=store).exists()
     models.Store.objects.filter(pk=store.pk).update(ocr=True)
     assert list(Q.filter(is_stale(), store=store)) == [mixed] != [texts]
-    Q.filter(pk=mixed.pk).update(parser=f"pypdfium2/4+{OCR_VERSION}")
+    Q.filter(pk=mixed.pk).update(parser=f"pypdfium2/5+{OCR_VERSION}")
     assert not Q.filter(is_stale(), store=store).exists()
 
 

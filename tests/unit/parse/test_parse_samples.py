@@ -23,10 +23,21 @@ SHIPPED = BASE_DIR / "rag" / "demo" / "documents"
 with_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="the samples are not at hand")
 
 # Words, per page where there are pages: page number, then what must stand on it.
+# Two columns whose wide blanks are no borders of cells.
+JUSTIFIED: list[tuple[int | None, str]] = [
+    (1, "Nam arcu libero, nonummy eget, consectetuer id, vulputate a, magna."),
+    (1, "Integer tempus convallis augue. Etiam facilisis."),
+    (1, "et vehicula libero dui cursus dui. Mauris tempor ligula sed lacus."),
+]
 WORDS: dict[str, list[tuple[int | None, str]]] = {
     "en_4pages.pdf": [(1, "Hello, here is some text without a meaning."), (4, "blind text")],
     "en_outline.pdf": [(2, "1 Foo"), (4, "9 Baz")],
-    "en_multicolumn.pdf": [(1, "consectetuer adipiscing elit"), (1, "viverra ac, nunc"), (3, "")],
+    "en_multicolumn.pdf": [
+        (1, "consectetuer adipiscing elit"),
+        (1, "viverra ac, nunc"),
+        (3, ""),
+        *JUSTIFIED,
+    ],
     "zh_image_and_text.pdf": [(1, "我是文字")],
     "zh_chapters_derived.pdf": [
         (1, "第一章 游戏与作品"),

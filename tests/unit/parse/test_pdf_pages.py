@@ -186,6 +186,15 @@ def test_a_paragraph_goes_on_in_the_next_column(tmp_path: Path) -> None:
     assert "until it is full again and then the valve is closed" in document.text
 
 
+def test_a_line_that_goes_on_with_a_number_is_no_title(tmp_path: Path) -> None:
+    page = lines([*PROSE[:2], "24 cups stand on each of the boards.", "2 Cleaning"])
+    text = parsed(tmp_path, page).text
+    assert text.split("\n") == [
+        f"{' '.join(PROSE[:2])} 24 cups stand on each of the boards.",
+        "2 Cleaning",
+    ]
+
+
 def test_lines_are_joined_where_the_width_alone_breaks_them(tmp_path: Path) -> None:
     page = lines(
         ["Pump manual", *PROSE, "it drips.", "Short line", "Another one", "- an item", "- another"]

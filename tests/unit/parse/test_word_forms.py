@@ -135,6 +135,17 @@ def test_merged_cells_stand_on_each_row_and_wide_heads_in_each_column(tmp_path: 
     assert document.blocks[0].level == 2
 
 
+def test_a_row_that_begins_late_stands_below_its_own_columns(tmp_path: Path) -> None:
+    late = '<w:tr><w:trPr><w:gridBefore w:val="{}"/></w:trPr>{}</w:tr>'
+    rows = [
+        row(cell("Part"), cell("Torque"), cell("Unit", DOWN)),
+        late.format(1, cell("12") + cell("Nm")),
+        late.format(2, cell("", BELOW)),
+    ]
+    document = parsed(tmp_path, f"<w:tbl>{''.join(rows)}</w:tbl>")
+    assert document.text == "| Part | Torque | Unit |\n|  | 12 | Nm |\n|  |  | Nm |"
+
+
 def test_rows_that_repeat_on_each_page_are_the_header(tmp_path: Path) -> None:
     rows = [
         row(cell("A"), cell("B"), is_head=True),

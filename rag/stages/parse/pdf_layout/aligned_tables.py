@@ -24,6 +24,8 @@ Beam = tuple[float, float, float]
 # Of the height of a line: rows further apart are not of one table.
 _FAR, _CLOSE = 2.6, 1.9
 _GUTTER = 0.42
+# Of the same: how far a justified line may end from the edge and begin, and its widest blank.
+_SLACK, _INDENT, _BLANK = 0.6, 2.0, 1.8
 _REACH = 12
 _ODD_ROWS = 0.12
 _N_WRAPPED = 12
@@ -42,8 +44,33 @@ def aligned_tables(
             while start and _is_head(rows[start - 1], rows[start:stop]):
                 start -= 1
             above = start
-            yield from _tables(rows[above:stop], beams)
+            if not _are_loose_lines(rows, above, stop):
+                yield from _tables(rows[above:stop], beams)
         start = max(stop, start + 1)
+
+
+def _are_loose_lines(rows: Sequence[Row], start: int, stop: int) -> bool:
+    """Return whether rows are justified lines amid others, whose wide blanks meet by chance."""
+    begin, edge = min(row[0].left for row in rows), max(row[-1].right for row in rows)
+    held = rows[start:stop]
+    for row in held:
+        gaps = (right.left - left.right for left, right in pairwise(row))
+        if (
+            row[-1].right < edge - _SLACK * row[0].size
+            or max(gaps, default=0) > _BLANK * row[0].size
+        ):
+            return False
+    if any(row[0].left > begin + _INDENT * row[0].size for row in held):
+        return False
+    step = median(below[0].middle - above[0].middle for above, below in pairwise(held))
+    around = [(start - 1, start), (stop - 1, stop)]
+    return any(
+        above >= 0
+        and below < len(rows)
+        and rows[above][-1].right >= edge - _SLACK * rows[above][0].size
+        and abs(rows[below][0].middle - rows[above][0].middle - step) < 0.1 * step
+        for above, below in around
+    )
 
 
 def _is_head(row: Row, below: Sequence[Row]) -> bool:

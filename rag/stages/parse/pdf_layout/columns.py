@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from statistics import median
 
 from rag.stages.parse.pdf_layout.lines import Piece, count_words, to_rows
 
 _LEAST_ROWS = 6
 _GUTTER = 0.7
+_LOOSE = 1.2
 _EDGE = 0.2
 _MOST_SPANNING = 0.4
 _MAX_DEPTH = 2
@@ -65,24 +66,41 @@ def _gutter(rows: Sequence[Sequence[Piece]]) -> _Gutter | None:
     right = max(piece.right for row in rows for piece in row)
     size = median(piece.size for row in rows for piece in row)
     low, high = left + _EDGE * (right - left), right - _EDGE * (right - left)
-    events = [(x, step) for row in rows for p in row for x, step in ((p.left, 1), (p.right, -1))]
-    events.sort()
-    depth, start, best = 0, left, (len(rows) + 1, 0.0, 0.0, 0.0)
-    for at, step in events:
-        if at > start and start < high and at > low and at - start >= _GUTTER * size:
-            best = min(best, (depth, start - at, start, at))
-        if at > start:
-            start = at
-        depth += step
-    depth, _, begin, end = best
-    if depth > _MOST_SPANNING * len(rows):
+    whites = _whites(rows, (low, high), _GUTTER * size)
+    if not whites:
         return None
+    begin, end = max(whites, key=lambda white: white[1] - white[0])
     n_both = sum(row[0].right <= begin + 1 and row[-1].left >= end - 1 for row in rows)
     n_sides = sum(row[-1].right <= begin + 1 or row[0].left >= end - 1 for row in rows)
     is_wide_enough = min(begin - left, right - end) > 0.18 * (right - left)
     if n_both + n_sides < 0.5 * len(rows) or not is_wide_enough:
         return None
     return _Gutter(begin, end)
+
+
+def _whites(
+    rows: Sequence[Sequence[Piece]], band: tuple[float, float], width: float
+) -> list[tuple[float, float]]:
+    """Return where so wide a stretch has fewest pieces over it, wherever these begin and end."""
+    events = [(x, step) for row in rows for p in row for x, step in ((p.left, 1), (p.right, -1))]
+    events.sort()
+    depth, stretches = 0, list[tuple[float, float, int]]()
+    for (at, step), (following, _) in pairwise(events):
+        depth += step
+        if following > at:
+            stretches.append((at, following, depth))
+    for most in sorted({depth for *_, depth in stretches}):
+        if most > _MOST_SPANNING * len(rows):
+            break
+        found = list[tuple[float, float]]()
+        for is_white, run in groupby(stretches, key=lambda one: one[2] <= most):
+            held = list(run)
+            begin, end = held[0][0], held[-1][1]
+            if is_white and begin < band[1] and end > band[0] and end - begin >= width:
+                found.append((begin, end))
+        if found:
+            return found
+    return []
 
 
 def _are_prose(rows: Sequence[Sequence[Piece]], gutter: _Gutter) -> bool:
@@ -136,7 +154,15 @@ def _is_read_down(runs: Sequence[tuple[str, list[Piece]]]) -> bool:
     n_prose = 0
     for side in ("left", "right"):
         pieces = [piece for name, run in runs if name == side for piece in run]
-        if len(to_rows(pieces)) < 3:
+        rows = to_rows(pieces)
+        if len(rows) < 3:
             return False
         n_prose += sum(count_words([piece]) >= 4 for piece in pieces) >= 0.3 * len(pieces)
+        # Wide blanks of a justified line part its words, but not as far as cells.
+        n_prose += sum(map(_is_loose_line, rows)) >= 0.3 * len(rows)
     return n_prose > 0
+
+
+def _is_loose_line(row: Sequence[Piece]) -> bool:
+    gaps = (right.left - left.right for left, right in pairwise(row))
+    return count_words(row) >= 4 and max(gaps, default=0.0) < _LOOSE * row[0].size

@@ -144,7 +144,8 @@ def _is_broken(lines: Sequence[Line], at: int) -> bool:
     goes_on = following.text[:1].islower() and line.right - line.left > 0.6 * (edge - begin)
     if not is_full and not goes_on:
         return False
-    if _NUMBERED.match(following.text) and following.right < edge - 2 * line.size:
+    is_short = following.right < edge - 2 * line.size
+    if is_short and _NUMBERED.match(following.text) and not _ENDED.search(following.text):
         return False
     is_indented = following.left > line.left + 0.8 * line.size
     return (

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from rag.stages.parse.pdf_layout.tables import figure_share
 from rag.stages.parse.table_grid import MAX_SPAN
 
-# At the end of a cell: of a header (h), going on from above (v), and how many columns it is wide.
-_MARK = re.compile(r"\s*␌⇲(h?)(v?)(\d*)⟐")
+# At the end of a cell: of a header (h), going on from above (v), how many columns it is wide, and
+# how many its row leaves out before it.
+_MARK = re.compile(r"\s*␌⇲(h?)(v?)(\d*)(?:b(\d+))?⟐")
 _MAX_HEAD = 3
 
 
@@ -19,7 +20,7 @@ class CellMarks:
     def __init__(self) -> None:
         self._depth = 0
         self._is_head = self._is_below = False
-        self._width = ""
+        self._width = self._before = ""
 
     @property
     def is_outermost(self) -> bool:
@@ -33,7 +34,9 @@ class CellMarks:
         if self._depth != 1:
             return
         if tag == "tr":
-            self._is_head = False
+            self._is_head, self._before = False, ""
+        elif tag == "gridBefore" and parent == "trPr" and value.isdecimal() and len(value) < 3:
+            self._before = f"b{value}" if int(value) else ""
         elif tag == "tc":
             self._is_below, self._width = False, ""
         elif tag == "tblHeader" and parent == "trPr":
@@ -46,8 +49,10 @@ class CellMarks:
     def end(self, tag: str) -> str:
         """Note the end of an element and return the mark of a cell."""
         mark = ""
-        if tag == "tc" and self._depth == 1 and (self._is_head or self._is_below or self._width):
-            mark = f"␌⇲{'h' * self._is_head}{'v' * self._is_below}{self._width}⟐"
+        if tag == "tc" and self._depth == 1:
+            told = f"{'h' * self._is_head}{'v' * self._is_below}{self._width}{self._before}"
+            mark = f"␌⇲{told}⟐" if told else ""
+            self._before = ""
         elif tag == "tbl":
             self._depth -= 1
         return mark
@@ -63,7 +68,7 @@ def marked_rows(
     out: list[list[str]] = []
     wide: list[list[tuple[int, int]]] = []
     n_marked, is_leading = 0, True
-    for row in rows:
+    for row in map(_in_columns, rows):
         found = [_MARK.search(cell) for cell in row]
         texts = [_MARK.sub("", cell) for cell in row]
         for column, mark in enumerate(found):
@@ -87,3 +92,14 @@ def marked_rows(
             end = min(column + min(width, MAX_SPAN), len(row))
             row[column + 1 : end] = [row[column]] * (end - column - 1)
     return tuple(map(tuple, out)), n_head
+
+
+def _in_columns(row: Sequence[str]) -> list[str]:
+    """Return the row with the cells that it leaves out at its beginning as empty ones."""
+    mark = _MARK.search(row[0]) if row else None
+    n_before = min(int(mark[4] or 0), MAX_SPAN) if mark else 0
+    cells = [*[""] * n_before, *row]
+    while n_before and not cells[-1]:
+        cells.pop()
+        n_before -= 1
+    return cells
