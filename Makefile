@@ -7,7 +7,7 @@ WORKERS ?= 3
 SOAK_S ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test watch format smoke-gemini smoke-model upgrade-test soak fuzz clients bench house screenshots lint stop clean
+.PHONY: help demo serve test test-slow watch format smoke-gemini smoke-model upgrade-test soak fuzz clients bench house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -18,8 +18,11 @@ demo: .venv/runtime  ## fill a demo store with the shipped documents and ask thr
 serve: .venv/runtime  ## web server on http://127.0.0.1:8000 and a queue worker, until Ctrl+C
 	@$(BIN)/python manage.py rag_serve
 
-test: .venv/tools  ## the whole suite
-	@$(BIN)/python -m pytest -rfEs -n $(WORKERS) --dist worksteal
+test: .venv/tools  ## the suite, but for what test-slow runs
+	@$(BIN)/python -m pytest -rfEs -n $(WORKERS) --dist worksteal -m "not slow"
+
+test-slow: .venv/tools  ## tests that kill servers, drive a browser or load the models of extras
+	@$(BIN)/python -m pytest -rfEs -n $(WORKERS) --dist worksteal -m slow
 
 watch: .venv/tools  ## after each saved file the tests that it changes; the first call runs all of them
 	@TESTMON_DATAFILE=$${CITABLE_VAR:-var}/testmon $(BIN)/watchfiles --filter python \

@@ -40,16 +40,8 @@ FAST = {
 ROOT = Path("/tmp").resolve()
 PREFIX = "citable-test-"
 POOL_SIZE = 30
-# Each has servers or models of its own; begun last, one process would work while others are done.
-LONGEST = (
-    "test_kill",
-    "test_external_postgres",
-    "test_rag_serve",
-    "test_upload_kill",
-    "test_postgres_runner",
-    "test_db_backend",
-    "test_sentence_transformers",
-)
+# Begun last, one process would work while the others are done.
+LONGEST = ("test_kill", "test_accessibility", "test_external_postgres", "test_house_paths")
 run_folder = pytest.StashKey[Path]()
 
 # A call that fails is tried again after milliseconds; how long it waits in earnest has tests of its own.

@@ -24,6 +24,8 @@ from tests.integration.agent_world import OPEN
 from tests.integration.golden_world import golden
 from tests.server_processes import server_process
 
+pytestmark = pytest.mark.slow
+
 READABILITY = Path(__file__).with_name("readability.js").read_text(encoding="utf-8")
 PHONE: Any = {"width": 390, "height": 780}
 TEXTS = ("The pump is serviced yearly.", "水泵的保修期为两年。", "The valve closes by itself.")
@@ -72,7 +74,6 @@ def pages(desk: Desk) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 def test_a_walk_through_the_desk(desk: Desk, browser: Browser, tmp_path: Path) -> None:
     with visitor(browser, desk.url, desk.user) as somebody:
         _all_can_be_read_and_named(somebody, pages(desk)[1::2])

@@ -20,6 +20,8 @@ from tests.factories import FileFactory, StoreFactory, UserFactory, publish
 from tests.integration.agent_world import CITED, OPEN, QUOTE
 from tests.server_processes import server_process
 
+pytestmark = pytest.mark.slow
+
 WORDS = " ".join(f"word{number}" for number in range(40))
 HOSTILE = """\
 # Head **bold**
@@ -92,7 +94,6 @@ def talk(transactional_db: None, browser: Browser, tmp_path: Path) -> Iterator[T
         yield Talk(somebody, user, line)
 
 
-@pytest.mark.slow
 def test_a_conversation(talk: Talk, browser: Browser) -> None:
     _markdown_is_shown_and_starts_nothing(talk)
     _an_altered_quote_is_told_apart(talk)

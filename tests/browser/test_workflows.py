@@ -21,6 +21,8 @@ from tests.factories import UserFactory
 from tests.integration.agent_world import OPEN
 from tests.server_processes import server_process, worker_process
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = Path(__file__).resolve().parents[2] / "rag" / "demo" / "documents"
 
 
@@ -68,7 +70,6 @@ def url(transactional_db: None) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.slow
 def test_a_working_day(url: str, browser: Browser, tmp_path: Path) -> None:
     for day in DAYS:
         user = UserFactory(is_superuser=True)

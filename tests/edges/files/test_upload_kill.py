@@ -23,6 +23,8 @@ from project.postgres import server as postgres
 from project.postgres.paths import USER, install_dir, socket_dir
 from tests.forked_commands import Commands, ForkedCommand
 
+pytestmark = pytest.mark.slow
+
 BASE_DIR = Path(__file__).resolve().parents[3]
 MB = 1024 * 1024
 SIZE = 24 * MB

@@ -14,7 +14,7 @@ from django.core.management import call_command
 from rag import models
 from rag.management.commands.rag_demo import FOLDER
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 QUESTIONS = json.loads((FOLDER / "questions.json").read_text(encoding="utf-8"))["demo"]
 
 

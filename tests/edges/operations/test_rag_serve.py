@@ -23,6 +23,8 @@ from project.postgres import server as postgres
 from project.postgres.paths import USER, install_dir, socket_dir
 from tests.forked_processes import run_python, start_python
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def var() -> Iterator[Path]:

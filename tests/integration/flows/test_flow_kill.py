@@ -37,7 +37,7 @@ from agents.tasks import defer_abandoned_runs_task
 from rag.core.access import Scope
 from rag.core.errors import ConflictError
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 BASE_DIR = Path(__file__).resolve().parents[3]
 N_NODES = 5
 PROMPTS = {f"p{n}.md": f"step {n}. {{user_query}}" for n in range(N_NODES)}

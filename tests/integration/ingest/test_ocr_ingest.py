@@ -20,6 +20,8 @@ from tests import scans
 from tests.factories import DIM, FileFactory, StoreFactory
 from tests.fakes.words_embedder import WordsEmbedder
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("rapidocr")
 TEXTS = ["The pump is serviced every 30 days.", "The filter costs 45 yuan."]
 Q = models.File.objects

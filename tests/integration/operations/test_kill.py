@@ -29,6 +29,8 @@ from project.postgres.paths import USER, install_dir, socket_dir
 from tests.fakes.openai_server import OpenAIServer
 from tests.forked_commands import Commands
 
+pytestmark = pytest.mark.slow
+
 BASE_DIR = Path(__file__).resolve().parents[3]
 DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
 N_KILLS = int(os.environ.get("CITABLE_KILLS", "8"))

@@ -20,6 +20,8 @@ from project.postgres import server as postgres
 from project.postgres.paths import PORT, USER, install_dir
 from tests.forked_processes import run_python
 
+pytestmark = pytest.mark.slow
+
 PRELUDE = """
 import os, signal, threading, time
 from pathlib import Path

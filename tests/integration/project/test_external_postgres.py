@@ -24,6 +24,8 @@ from project.postgres.account import ServerAccount, server_account, usable_insta
 from project.postgres.paths import install_dir
 from tests.forked_commands import Commands
 
+pytestmark = pytest.mark.slow
+
 BASE_DIR = Path(__file__).resolve().parents[3]
 DOCUMENTS = BASE_DIR / "rag" / "demo" / "documents"
 # What a generated password may hold and an address must escape.

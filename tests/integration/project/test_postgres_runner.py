@@ -24,6 +24,8 @@ from project.postgres.account import ServerAccount, server_account, usable_insta
 from project.postgres.paths import install_dir, socket_dir
 from rag.core.errors import ConfigurationError
 
+pytestmark = pytest.mark.slow
+
 BASE_DIR = Path(__file__).resolve().parents[3]
 FAST = {"fsync": "off", "shared_buffers": "16MB"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs the superuser")

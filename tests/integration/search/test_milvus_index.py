@@ -29,7 +29,7 @@ from tests.integration.index_world import index_query
 from tests.integration.milvus_world import milvus_file, server
 
 __all__ = ["milvus_file", "server"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 
 
 class TestPostgres(SearchIndexContract):

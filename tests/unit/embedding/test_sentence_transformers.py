@@ -16,7 +16,7 @@ from rag.providers import sentence_transformers as module
 from rag.providers.sentence_transformers import SentenceTransformersEmbedder
 from tests.contracts import LONG, ORDINARY, EmbedderContract
 
-pytestmark = pytest.mark.extra
+pytestmark = [pytest.mark.slow, pytest.mark.extra]
 
 
 @pytest.fixture(scope="module")
