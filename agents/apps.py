@@ -14,6 +14,7 @@ class AgentsConfig(AppConfig):
 
     name = "agents"
     verbose_name = gettext_lazy("Agents")
+    citable_urls = "agents.urls"
 
     def ready(self) -> None:
         """File the node types that ship, and who redacts what is kept of deleted chunks."""

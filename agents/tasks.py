@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from django.conf import settings
 from django.db import connections
 from procrastinate.contrib.django import app
 
@@ -13,6 +12,7 @@ from agents.chat.answers.control import resume_answer
 from agents.chat.answers.event_log import fail_abandoned
 from agents.chat.history.evidence import redact_deleted
 from agents.chat.memory.storage import reembed_memories
+from agents.conf import agent_setting
 from agents.flows.runs.redact import redact_deleted_runs
 from agents.flows.runs.worker import enqueue_abandoned_runs, resume_abandoned
 from agents.runtime.retention import (
@@ -57,7 +57,7 @@ def tend_answers_task(timestamp: int, **_: Any) -> None:
     """Begin answers again whose process has died, and clear away the events of old ones."""
     try:
         fail_abandoned()
-        purge_events(older_than_h=float(settings.AGENTS["KEEP_EVENTS_H"]))
+        purge_events(older_than_h=float(agent_setting("KEEP_EVENTS_H")))
     finally:
         connections.close_all()
 
@@ -66,15 +66,18 @@ def tend_answers_task(timestamp: int, **_: Any) -> None:
 @app.task(name="agents.clear_old", queue="upkeep", queueing_lock="agents.clear_old")
 def clear_old_task(timestamp: int, **_: Any) -> None:
     """Delete conversations, runs and memories that are older than the settings keep them."""
-    keep = settings.AGENTS
     try:
         # Each of them runs, whatever becomes of the others; what was raised fails the job then.
         with ExitStack() as upkeep:
             upkeep.callback(purge_orphaned_answers)
-            upkeep.callback(purge_memories, older_than_days=float(keep["KEEP_MEMORIES_DAYS"]))
-            upkeep.callback(purge_tokens, older_than_h=float(keep["KEEP_EVENTS_H"]))
-            upkeep.callback(purge_runs, older_than_days=float(keep["KEEP_RUNS_DAYS"]))
-            upkeep.callback(purge_sessions, older_than_days=float(keep["KEEP_SESSIONS_DAYS"]))
+            upkeep.callback(
+                purge_memories, older_than_days=float(agent_setting("KEEP_MEMORIES_DAYS"))
+            )
+            upkeep.callback(purge_tokens, older_than_h=agent_setting("KEEP_EVENTS_H"))
+            upkeep.callback(purge_runs, older_than_days=agent_setting("KEEP_RUNS_DAYS"))
+            upkeep.callback(
+                purge_sessions, older_than_days=float(agent_setting("KEEP_SESSIONS_DAYS"))
+            )
     finally:
         connections.close_all()
 

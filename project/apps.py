@@ -8,6 +8,8 @@ from pathlib import Path
 from django.apps import AppConfig
 from django.contrib import admin
 
+from rag.core.request_context import PROGRAMS
+
 SERVERS = frozenset({"web_server", "uvicorn", "gunicorn", "hypercorn", "daphne"})
 LONG_COMMANDS = frozenset({"procrastinate", "runserver"})
 
@@ -40,4 +42,4 @@ def is_long_running(words: list[str]) -> bool:
     # Modules are started as their files: uvicorn as uvicorn/__main__.py.
     if {place.stem, place.parent.name} & SERVERS:
         return True
-    return place.name == "manage.py" and len(words) > 1 and words[1] in LONG_COMMANDS
+    return place.name in PROGRAMS and len(words) > 1 and words[1] in LONG_COMMANDS

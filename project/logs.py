@@ -134,7 +134,7 @@ def logging_config(level: str, form: str, secrets: Mapping[str, Any]) -> dict[st
         "root": {"handlers": ["console"], "level": level},
         "loggers": {
             **{name: {"level": "WARNING"} for name in _LOUD},
-            "project.access": {"level": access},
+            "rag.access": {"level": access},
         },
     }
 

@@ -23,7 +23,7 @@ from rag.core.request_context import RequestContext, set_request
 from rag.services.access import Caller
 from rag.services.threads import run_thread_sensitive
 
-PATHS = frozenset({"/mcp", "/mcp/"})
+PATHS = frozenset({settings.MCP_PATH, f"{settings.MCP_PATH}/"})
 
 
 async def mcp_application(scope: dict[str, Any], receive: Receive, send: Send) -> None:

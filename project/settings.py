@@ -9,18 +9,23 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from agents.conf import AGENT_DEFAULTS
 from project import cors_headers
 from project.accounts.sign_on_settings import sign_on_providers
 from project.admin_theme import UNFOLD as UNFOLD
 from project.environment import Environment
 from project.logs import FORMATS, LEVELS, SECRET_SETTINGS, logging_config
 from project.postgres import paths as postgres_paths
+from rag.conf import OUR_PLUGINS, REST_DEFAULTS, WORKER_DEFAULTS, Conf
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Environment()
 Environment.read_env(str(BASE_DIR / ".env"))
 
-VAR_DIR = Path(env.str("CITABLE_VAR", default=str(BASE_DIR / "var")))
+# Beside manage.py; installed from a wheel, where programs keep what is somebody's own.
+_own = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "citable"
+_home = BASE_DIR / "var" if (BASE_DIR / "manage.py").exists() else _own
+VAR_DIR: Path = Path(env.str("CITABLE_VAR", default=str(_home)))
 DEBUG = env.flag("DEBUG", default=False)
 ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", default=[])
@@ -87,7 +92,7 @@ INSTALLED_APPS = [
     "project.apps.TelemetryConfig",
 ]
 MIDDLEWARE = [
-    "project.middleware.request_telemetry",
+    "rag.api.http.request_telemetry.request_telemetry",
     "django.middleware.security.SecurityMiddleware",
     "project.middleware.ContentSecurityMiddleware",
     "project.middleware.StaticFilesMiddleware",
@@ -104,17 +109,7 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
-REST_FRAMEWORK: dict[str, Any] = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["rag.api.http.authentication.CallerAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["rag.api.http.authentication.RightsPermission"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rag.api.http.bodies.LimitedJSONParser"],
-    "DEFAULT_PAGINATION_CLASS": "rag.api.http.pagination.KeysetPagination",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "rag.api.http.errors.drf_exception_handler",
-    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
-    "TEST_REQUEST_DEFAULT_FORMAT": "json",
-}
+REST_FRAMEWORK: dict[str, Any] = REST_DEFAULTS | {"TEST_REQUEST_DEFAULT_FORMAT": "json"}
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Citable",
     "VERSION": "1",
@@ -126,10 +121,12 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 }
 ROOT_URLCONF = "project.urls"
 ASGI_APPLICATION = "project.asgi.application"
+# Where that serves the Model Context Protocol.
+MCP_PATH = "/mcp"
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates", BASE_DIR / "project" / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -186,6 +183,7 @@ CACHES: dict[str, Any] = {
 # A server that is gone is an empty cache, told in the log.
 DJANGO_REDIS_IGNORE_EXCEPTIONS = DJANGO_REDIS_LOG_IGNORED_EXCEPTIONS = True
 
+LOGIN_URL = "chat-login"
 # Who opens the login page itself is led to the desk.
 LOGIN_REDIRECT_URL = "admin:index"
 _VALIDATORS = "django.contrib.auth.password_validation"
@@ -265,7 +263,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
 }
 # Uploads go to disk in pieces; nothing but small forms is held in memory.
-FILE_UPLOAD_HANDLERS = ["rag.admin.ui.upload_handler.CappedUploadHandler"]
+FILE_UPLOAD_HANDLERS = ["rag.services.files.upload_handler.CappedUploadHandler"]
 # On the data's own disk, where the upkeep finds what a killed process has left.
 FILE_UPLOAD_TEMP_DIR = VAR_DIR / "incoming"
 FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -273,84 +271,86 @@ FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 
-PROCRASTINATE_WORKER_DEFAULTS: dict[str, float] = {
+PROCRASTINATE_WORKER_DEFAULTS: dict[str, float] = WORKER_DEFAULTS | {
     "concurrency": env.whole("WORKER_CONCURRENCY", default=2, least=1),
-    # A job that waited for its file's lock, or for another try, is told by nobody.
-    "fetch_job_polling_interval": 1.0,
     "shutdown_graceful_timeout": env.number("WORKER_SHUTDOWN_TIMEOUT", default=20.0),
     "update_heartbeat_interval": env.number("WORKER_HEARTBEAT", default=10.0, least=0.1),
     "stalled_worker_timeout": env.number("WORKER_STALLED_AFTER", default=30.0, least=0.1),
 }
+_rag = Conf(models_dir=VAR_DIR / "models", connections_dir=VAR_DIR / "connections")
 RAG: dict[str, Any] = {
-    "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default="e5:multilingual-e5-small"),
-    "CHAT_MODEL": env.str("RAG_CHAT_MODEL", default="extractive:sentences"),
-    "QUOTE_SCHEMA": env.flag("RAG_QUOTE_SCHEMA", default=False),
-    "ANALYSIS_MODEL": env.str("RAG_ANALYSIS_MODEL", default=""),
-    "E5_PRECISION": env.choice("RAG_E5_PRECISION", default="int8", allowed=("int8", "fp32")),
-    "EMBEDDING_THREADS": env.whole("RAG_EMBEDDING_THREADS", default=0),
-    "EMBEDDING_DIM": env.whole("RAG_EMBEDDING_DIM", default=0),
-    "QUERY_PREFIX": env.str("RAG_QUERY_PREFIX", default=""),
-    "PASSAGE_PREFIX": env.str("RAG_PASSAGE_PREFIX", default=""),
-    "OPENAI_BASE_URL": env.str("RAG_OPENAI_BASE_URL", default=""),
-    "OPENAI_API_KEY": env.str("RAG_OPENAI_API_KEY", default=""),
+    "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default=_rag.embedding_model),
+    "CHAT_MODEL": env.str("RAG_CHAT_MODEL", default=_rag.chat_model),
+    "QUOTE_SCHEMA": env.flag("RAG_QUOTE_SCHEMA", default=_rag.quote_schema),
+    "ANALYSIS_MODEL": env.str("RAG_ANALYSIS_MODEL", default=_rag.analysis_model),
+    "E5_PRECISION": env.choice(
+        "RAG_E5_PRECISION", default=_rag.e5_precision, allowed=("int8", "fp32")
+    ),
+    "EMBEDDING_THREADS": env.whole("RAG_EMBEDDING_THREADS", default=_rag.embedding_threads),
+    "EMBEDDING_DIM": env.whole("RAG_EMBEDDING_DIM", default=_rag.embedding_dim),
+    "QUERY_PREFIX": env.str("RAG_QUERY_PREFIX", default=_rag.query_prefix),
+    "PASSAGE_PREFIX": env.str("RAG_PASSAGE_PREFIX", default=_rag.passage_prefix),
+    "OPENAI_BASE_URL": env.str("RAG_OPENAI_BASE_URL", default=_rag.openai_base_url),
+    "OPENAI_API_KEY": env.str("RAG_OPENAI_API_KEY", default=_rag.openai_api_key),
     "CHAT_ENDPOINTS": env.table("RAG_CHAT_ENDPOINTS"),
-    "GEMINI_API_KEY": env.str("GEMINI_API_KEY", default=""),
-    "GEMINI_BASE_URL": env.str("GEMINI_BASE_URL", default=""),
-    "GEMINI_API_VERSION": env.str("GEMINI_API_VERSION", default="v1beta"),
-    "GEMINI_MODEL": env.str("GEMINI_MODEL", default="gemini-2.5-flash"),
-    "GEMINI_MAX_FILE_MB": env.whole("GEMINI_MAX_FILE_MB", default=100),
-    "TIMEOUT_S": env.number("RAG_TIMEOUT_S", default=120.0, least=0.1),
-    "UPLOAD_TIMEOUT_S": env.number("RAG_UPLOAD_TIMEOUT_S", default=600.0, least=0.1),
-    "DEFAULT_STORE_BACKEND": env.str("RAG_DEFAULT_STORE_BACKEND", default="local"),
-    "FILES_TOTAL_MB": env.whole("RAG_FILES_TOTAL_MB", default=200),
-    "MAX_FILE_BYTES": 100 * 1024 * 1024,
-    "HNSW_MIN_CHUNKS": env.whole("RAG_HNSW_MIN_CHUNKS", default=10_000),
-    "MODELS_DIR": VAR_DIR / "models",
+    "GEMINI_API_KEY": env.str("GEMINI_API_KEY", default=_rag.gemini_api_key),
+    "GEMINI_BASE_URL": env.str("GEMINI_BASE_URL", default=_rag.gemini_base_url),
+    "GEMINI_API_VERSION": env.str("GEMINI_API_VERSION", default=_rag.gemini_api_version),
+    "GEMINI_MODEL": env.str("GEMINI_MODEL", default=_rag.gemini_model),
+    "GEMINI_MAX_FILE_MB": env.whole("GEMINI_MAX_FILE_MB", default=_rag.gemini_max_file_mb),
+    "TIMEOUT_S": env.number("RAG_TIMEOUT_S", default=_rag.timeout_s, least=0.1),
+    "UPLOAD_TIMEOUT_S": env.number(
+        "RAG_UPLOAD_TIMEOUT_S", default=_rag.upload_timeout_s, least=0.1
+    ),
+    "DEFAULT_STORE_BACKEND": env.str(
+        "RAG_DEFAULT_STORE_BACKEND", default=_rag.default_store_backend
+    ),
+    "FILES_TOTAL_MB": env.whole("RAG_FILES_TOTAL_MB", default=_rag.files_total_mb),
+    "MAX_FILE_BYTES": _rag.max_file_bytes,
+    "HNSW_MIN_CHUNKS": env.whole("RAG_HNSW_MIN_CHUNKS", default=_rag.hnsw_min_chunks),
+    "MODELS_DIR": _rag.models_dir,
     "PLUGINS": (
-        "rag.plugins.enhancers",
-        "rag.plugins.sources",
-        "rag.plugins.connectors",
-        "rag.services.wiring.rerankers",
-        "rag.services.wiring.embeddings",
-        "rag.services.wiring.chats",
-        "rag.stages.parse.builtin",
-        "rag.stages.chunking.splitters",
+        *OUR_PLUGINS,
         "agents.tools",
         *env.list("RAG_PLUGINS", default=[]),
     ),
-    "SPLITTER": env.str("RAG_SPLITTER", default="sentences"),
+    "SPLITTER": env.str("RAG_SPLITTER", default=_rag.splitter),
     # {"pdf": "name", ".srt": "name"}: kinds or suffixes that a parser of a plugin reads.
     "PARSERS": env.table("RAG_PARSERS"),
     # Scanned pages of a file beyond that are told, not read.
-    "OCR_MAX_PAGES": env.int("RAG_OCR_MAX_PAGES", default=2000),
+    "OCR_MAX_PAGES": env.int("RAG_OCR_MAX_PAGES", default=_rag.ocr_max_pages),
     # {"kind.name": {"option": value}} of plugins that settings choose, such as "reranker.endpoint".
     "PLUGIN_OPTIONS": env.table("RAG_PLUGIN_OPTIONS"),
     "SECRETS": env.table("RAG_SECRETS"),
     "SOURCE_DATABASES": tuple(SOURCE_DATABASES),
     "FETCH_HOSTS": tuple(env.list("RAG_FETCH_HOSTS", default=[])),
     "SYNC_FOLDERS": tuple(env.list("RAG_SYNC_FOLDERS", default=[])),
-    "CONNECTIONS_DIR": VAR_DIR / "connections",
+    "CONNECTIONS_DIR": _rag.connections_dir,
     "REDIS_URL": REDIS_URL,
     "SEARCH_PROVIDER": env.choice(
         "RAG_SEARCH_PROVIDER", default="postgres", allowed=("postgres", "milvus")
     ),
-    "MILVUS_URI": env.str("RAG_MILVUS_URI", default=""),
-    "MILVUS_TOKEN": env.str("RAG_MILVUS_TOKEN", default=""),
-    "S3_ENDPOINT": env.str("AWS_ENDPOINT_URL", default=""),
-    "S3_REGION": env.str("AWS_REGION", default="us-east-1"),
-    "S3_ACCESS_KEY": env.str("AWS_ACCESS_KEY_ID", default=""),
-    "S3_SECRET_KEY": env.str("AWS_SECRET_ACCESS_KEY", default=""),
-    "S3_SESSION_TOKEN": env.str("AWS_SESSION_TOKEN", default=""),
-    "RERANK_URL": env.str("RAG_RERANK_URL", default=""),
-    "RERANK_KEY": env.str("RAG_RERANK_KEY", default=""),
-    "RERANK_MODEL": env.str("RAG_RERANK_MODEL", default=""),
+    "MILVUS_URI": env.str("RAG_MILVUS_URI", default=_rag.milvus_uri),
+    "MILVUS_TOKEN": env.str("RAG_MILVUS_TOKEN", default=_rag.milvus_token),
+    "S3_ENDPOINT": env.str("AWS_ENDPOINT_URL", default=_rag.s3_endpoint),
+    "S3_REGION": env.str("AWS_REGION", default=_rag.s3_region),
+    "S3_ACCESS_KEY": env.str("AWS_ACCESS_KEY_ID", default=_rag.s3_access_key),
+    "S3_SECRET_KEY": env.str("AWS_SECRET_ACCESS_KEY", default=_rag.s3_secret_key),
+    "S3_SESSION_TOKEN": env.str("AWS_SESSION_TOKEN", default=_rag.s3_session_token),
+    "RERANK_URL": env.str("RAG_RERANK_URL", default=_rag.rerank_url),
+    "RERANK_KEY": env.str("RAG_RERANK_KEY", default=_rag.rerank_key),
+    "RERANK_MODEL": env.str("RAG_RERANK_MODEL", default=_rag.rerank_model),
     # What a cosine of an embedding model means, from 0 to 1: {"provider:model": [[0.3, 0.5], ...]}.
     "LIKENESS": env.table("RAG_LIKENESS"),
     "PRICES": env.table("RAG_PRICES"),
-    "QUERY_LOG_DAYS": env.whole("RAG_QUERY_LOG_DAYS", default=0),
-    "USAGE_DAYS": env.whole("RAG_USAGE_DAYS", default=0),
-    "API_REQUESTS_PER_MINUTE": env.whole("RAG_API_REQUESTS_PER_MINUTE", default=600),
-    "API_FAILURES_PER_MINUTE": env.whole("RAG_API_FAILURES_PER_MINUTE", default=30),
+    "QUERY_LOG_DAYS": env.whole("RAG_QUERY_LOG_DAYS", default=_rag.query_log_days),
+    "USAGE_DAYS": env.whole("RAG_USAGE_DAYS", default=_rag.usage_days),
+    "API_REQUESTS_PER_MINUTE": env.whole(
+        "RAG_API_REQUESTS_PER_MINUTE", default=_rag.api_requests_per_minute
+    ),
+    "API_FAILURES_PER_MINUTE": env.whole(
+        "RAG_API_FAILURES_PER_MINUTE", default=_rag.api_failures_per_minute
+    ),
 }
 
 LOGGING = logging_config(
@@ -362,14 +362,17 @@ METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 OTEL_ENDPOINT = env.str("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
 
 AGENTS: dict[str, Any] = {
-    # langgraph, or plain: the same steps by a loop of ours.
-    "ENGINE": env.choice("AGENT_ENGINE", default="langgraph", allowed=("langgraph", "plain")),
-    # Whether an answer is written to its end when nobody listens any more.
-    "FINISHES_ALONE": env.flag("AGENT_FINISHES_ALONE", default=True),
-    "PING_S": env.number("AGENT_PING_S", default=15.0, least=0.1),
-    "KEEP_EVENTS_H": env.number("AGENT_KEEP_EVENTS_H", default=24.0),
-    # For so many days, 0 for ever: what nobody has touched for longer goes.
-    "KEEP_SESSIONS_DAYS": env.number("AGENT_KEEP_SESSIONS_DAYS", default=0.0),
-    "KEEP_RUNS_DAYS": env.number("AGENT_KEEP_RUNS_DAYS", default=0.0),
-    "KEEP_MEMORIES_DAYS": env.number("AGENT_KEEP_MEMORIES_DAYS", default=365.0),
+    "ENGINE": env.choice(
+        "AGENT_ENGINE", default=AGENT_DEFAULTS["ENGINE"], allowed=("langgraph", "plain")
+    ),
+    "FINISHES_ALONE": env.flag("AGENT_FINISHES_ALONE", default=AGENT_DEFAULTS["FINISHES_ALONE"]),
+    "PING_S": env.number("AGENT_PING_S", default=AGENT_DEFAULTS["PING_S"], least=0.1),
+    "KEEP_EVENTS_H": env.number("AGENT_KEEP_EVENTS_H", default=AGENT_DEFAULTS["KEEP_EVENTS_H"]),
+    "KEEP_SESSIONS_DAYS": env.number(
+        "AGENT_KEEP_SESSIONS_DAYS", default=AGENT_DEFAULTS["KEEP_SESSIONS_DAYS"]
+    ),
+    "KEEP_RUNS_DAYS": env.number("AGENT_KEEP_RUNS_DAYS", default=AGENT_DEFAULTS["KEEP_RUNS_DAYS"]),
+    "KEEP_MEMORIES_DAYS": env.number(
+        "AGENT_KEEP_MEMORIES_DAYS", default=AGENT_DEFAULTS["KEEP_MEMORIES_DAYS"]
+    ),
 }

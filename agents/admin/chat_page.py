@@ -114,7 +114,7 @@ def set_security_headers(response: HttpResponse) -> HttpResponse:
 
 @require_safe
 @ensure_csrf_cookie
-@login_required(login_url="chat-login")
+@login_required
 def chat_page(request: HttpRequest) -> HttpResponse:
     """Return the page; strangers are sent to sign in."""
     data = {

@@ -14,20 +14,20 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 from qrcode.image.svg import SvgPathImage
-from unfold.widgets import UnfoldAdminColorInputWidget, UnfoldAdminTextareaWidget
 
 from agents import models
 from agents.chat.agents.widgets import check_widget, parse_origin
 from agents.models.widget import MAX_ORIGINS
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import SuperuserAdmin
+from rag.admin.ui.theme import ColorInput, Textarea
 from rag.core.errors import RAGError
 
 
 class _OriginsField(SimpleArrayField):
     """Origins, one a line."""
 
-    widget = UnfoldAdminTextareaWidget
+    widget = Textarea
 
     def __init__(self, base_field: forms.Field, **values: Any) -> None:
         super().__init__(base_field, **{**values, "delimiter": "\n", "max_length": MAX_ORIGINS})
@@ -54,7 +54,7 @@ class _WidgetForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptab
             "is_enabled",
         )
         field_classes = {"origins": _OriginsField}
-        widgets = {"colour": UnfoldAdminColorInputWidget}
+        widgets = {"colour": ColorInput}
 
     def clean(self) -> dict[str, Any]:
         """Refuse an agent that visitors could not ask, and a group that may change things."""

@@ -20,11 +20,11 @@ from django.db.backends.postgresql import base as postgresql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from project.db.operations import DatabaseOperations
-from project.db.requirements import ServerVersions, check_server_versions, missing_extension
 from project.postgres import server as postgres
 from project.postgres.paths import install_dir, socket_dir
 from project.postgres.tuning import tuned_options
 from rag.core.errors import ConfigurationError
+from rag.providers.postgres.db.requirements import check_server, missing_extension
 
 logger = logging.getLogger(__name__)
 
@@ -96,13 +96,6 @@ def _link(var_dir: Path, folder: Path) -> None:
     )
 
 
-_OFFER = """
-SELECT current_setting('server_version_num')::int / 10000, installed_version, default_version,
-       current_database()
-  FROM (SELECT 1) one LEFT JOIN pg_available_extensions ON name = 'vector'
-"""
-
-
 class DatabaseWrapper(postgresql.DatabaseWrapper):
     """A connection to the embedded server of the settings or to the server of DATABASE_URL."""
 
@@ -166,9 +159,7 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
 
     def _check_offer(self) -> None:
         with self.connection.cursor() as cursor:
-            cursor.execute(_OFFER)
-            offer = ServerVersions(*cursor.fetchone())
-            check_server_versions(offer)
+            offer = check_server(cursor)
             if offer.installed or self.alias == NO_DB_ALIAS:
                 return
             try:

@@ -16,6 +16,9 @@ from typing import Any
 
 from rag.core.access import Scope
 
+# What runs management commands, by the name of its file.
+PROGRAMS = frozenset({"manage.py", "citable", "citable.py"})
+
 
 @dataclass(slots=True)
 class RequestContext:

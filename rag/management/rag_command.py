@@ -37,10 +37,14 @@ def named_store(name: str) -> models.Store:
 
 def named_user(name: str) -> Any:
     """Return the user of a name; raise CommandError."""
-    user = get_user_model().objects.filter(username=name).first()
+    user = get_user_model()._default_manager.filter(**{_name_field(): name}).first()
     if user is None:
         raise CommandError(f"There is no user “{name}”.")
     return user
+
+
+def _name_field() -> str:
+    return str(get_user_model().USERNAME_FIELD)
 
 
 def reject_unused_options(

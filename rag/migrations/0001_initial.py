@@ -4,6 +4,7 @@ import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
 import rag.models.store
+from pgvector.django import VectorExtension
 from django.conf import settings
 from django.db import migrations, models
 
@@ -18,6 +19,8 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        # Our own database backend makes it too; another project has only this.
+        VectorExtension(),
         migrations.CreateModel(
             name='EmbeddingSpace',
             fields=[

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.db import migrations, models
+
+# The project's own user model, by the names of its tables and columns.
+_user = get_user_model()
+USER = _user._meta
+NAME = USER.get_field(_user.USERNAME_FIELD).column
+LINKS = (_user.groups.through._meta, _user.user_permissions.through._meta)
 
 TABLE = """
 CREATE TABLE audit_entry (
@@ -67,7 +74,7 @@ BEGIN
     CASE WHEN is_now = '{}' THEN jsonb_strip_nulls(b) ELSE b END,
     CASE WHEN was = '{}' THEN jsonb_strip_nulls(a) ELSE a END,
     left(coalesce(actor->>'edge', ''), 10), (actor->>'user')::bigint,
-    coalesce((SELECT u.username FROM auth_user u WHERE u.id = (actor->>'user')::bigint), ''),
+    left(coalesce((SELECT u.{name} FROM {table} u WHERE u.{key} = (actor->>'user')::bigint), ''), 150),
     (actor->>'key')::bigint, left(coalesce(actor->>'address', ''), 45),
     left(coalesce(actor->>'request', ''), 64), left(coalesce(actor->>'command', ''), 100));
 END $$;
@@ -119,7 +126,7 @@ BEGIN
     CASE WHEN TG_OP = 'DELETE' THEN '{}' ELSE audit_chunk_facts(NEW) END);
   RETURN NULL;
 END $$;
-"""
+""".replace("{name}", f'"{NAME}"').replace("{table}", f'"{USER.db_table}"').replace("{key}", f'"{USER.pk.column}"')
 
 DROP_FUNCTIONS = """
 DROP FUNCTION audit_chunk, audit_chunk_facts, audit_file, audit_file_facts, audit_row, audit_write,
@@ -137,10 +144,10 @@ ROWS = {
     "rag_budget": ("budget", "key_id", "period", "", "period_start,spent_tokens,spent_cost"),
     "rag_embeddingspace": ("space", "id", "model", "", ""),
     "rag_reindexrun": ("reindex run", "id", "what", "store_id", "stage,position,n_total,n_done,n_failed,report,error,started_at"),
-    "auth_user": ("user", "id", "username", "", "last_login"),
+    USER.db_table: ("user", USER.pk.column, NAME, "", "last_login"),
     "auth_group": ("group", "id", "name", "", ""),
-    "auth_user_groups": ("user groups", "user_id", "", "", "id"),
-    "auth_user_user_permissions": ("user rights", "user_id", "", "", "id"),
+    LINKS[0].db_table: ("user groups", LINKS[0].get_field(USER.model_name).column, "", "", "id"),
+    LINKS[1].db_table: ("user rights", LINKS[1].get_field(USER.model_name).column, "", "", "id"),
     "auth_group_permissions": ("group rights", "group_id", "", "", "id"),
 }
 
@@ -181,11 +188,11 @@ DROP TRIGGER audit_row ON rag_apikey;
 """
 
 TRIGGERS = "\n".join(
-    f"CREATE TRIGGER audit_row AFTER INSERT OR UPDATE OR DELETE ON {table} FOR EACH ROW"
+    f"CREATE TRIGGER audit_row AFTER INSERT OR UPDATE OR DELETE ON \"{table}\" FOR EACH ROW"
     " EXECUTE FUNCTION audit_row(" + ", ".join(f"'{one}'" for one in arguments) + ");"
     for table, arguments in ROWS.items()
 )
-DROP_TRIGGERS = "\n".join(f"DROP TRIGGER audit_row ON {table};" for table in ROWS)
+DROP_TRIGGERS = "\n".join(f"DROP TRIGGER audit_row ON \"{table}\";" for table in ROWS)
 
 
 class Migration(migrations.Migration):

@@ -161,7 +161,6 @@ CHANGES: dict[str, tuple[Callable[[World], object], bool]] = {
     "a file's metadata are changed": (lambda w: _update_file(w, metadata={"lang": "en"}), True),
     "readers are removed": (lambda w: w.store.reader_groups.clear(), True),
     "the readers' group is deleted": (lambda w: w.readers.delete(), True),
-    "the restriction's group is deleted": (lambda w: w.secret.delete(), False),
     "readers become editors": (lambda w: w.store.editor_groups.add(w.readers), False),
     "the owner is changed": (_update(owner=None), False),
     "the owner is deleted": (lambda w: w.owner.delete(), False),

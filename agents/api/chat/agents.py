@@ -11,7 +11,6 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.response import Response
-from rest_framework.settings import api_settings
 
 from agents import models
 from agents.api.chat.serializers import AgentBody
@@ -19,6 +18,7 @@ from agents.api.chat.visitors import VisitorAuthentication
 from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.agents.save import delete_agent, save_agent
 from agents.chat.agents.suggestions import suggested_questions
+from rag.api.http.authentication import RightsPermission
 from rag.api.http.fields import StrictSerializer
 from rag.core.errors import NotFoundError
 
@@ -66,7 +66,7 @@ class AgentViews(OwnedViews):
     )
     serializer_class = AgentBody
     list_filter = AgentList
-    permission_classes = tuple(api_settings.DEFAULT_PERMISSION_CLASSES)
+    permission_classes = (RightsPermission,)
     lookup_value_regex = "[^/]+"
 
     def get_object(self) -> models.Agent:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.utils.translation import get_language, gettext
 from rest_framework import serializers
 
@@ -29,7 +30,9 @@ class AgentBody(StrictModelSerializer):
         required=False,
         help_text="Stores by slug, name or resource name; empty: all that who asks may read.",
     )
-    owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    owner = serializers.SlugRelatedField(
+        get_user_model().USERNAME_FIELD, read_only=True, allow_null=True
+    )
     reader_groups = GroupsField(many=True, required=False)
     editor_groups = GroupsField(many=True, required=False)
     config = serializers.DictField(required=False, help_text="Only what differs from the defaults.")

@@ -13,7 +13,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.response import Response
-from rest_framework.settings import api_settings
 
 from agents import models
 from agents.api.flows.serializers import (
@@ -42,6 +41,7 @@ from agents.flows.versions.versions import (
     save_flow_version,
     update_flow,
 )
+from rag.api.http.authentication import RightsPermission
 from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
 
 _FILES = {"application/json": FlowFilesBody, "application/zip": OpenApiTypes.BINARY}
@@ -81,8 +81,8 @@ class FlowViews(OwnedViews):
     )
     serializer_class = FlowBody
     list_filter = FlowList
-    parser_classes = (*api_settings.DEFAULT_PARSER_CLASSES, ZipParser)
-    permission_classes = tuple(api_settings.DEFAULT_PERMISSION_CLASSES)
+    parser_classes = (*OwnedViews.parser_classes, ZipParser)
+    permission_classes = (RightsPermission,)
     lookup_value_regex = "[^/]+"
 
     def get_queryset(self) -> QuerySet[Any]:

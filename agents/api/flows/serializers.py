@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.utils.translation import get_language
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
@@ -27,7 +28,9 @@ from rag.core.errors import LimitError
 class FlowBody(StrictModelSerializer):
     """A flow whose ``versions`` are read as far as active. Owner and groups are for editors."""
 
-    owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    owner = serializers.SlugRelatedField(
+        get_user_model().USERNAME_FIELD, read_only=True, allow_null=True
+    )
     runner_groups = GroupsField(many=True, required=False)
     editor_groups = GroupsField(many=True, required=False)
     active_version = serializers.SerializerMethodField(help_text="Its number; null without any.")
@@ -80,7 +83,9 @@ class VersionBody(serializers.ModelSerializer):  # type: ignore[misc]  # DRF has
     """A version without its texts."""
 
     flow = serializers.CharField(source="flow.name", read_only=True)
-    created_by = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    created_by = serializers.SlugRelatedField(
+        get_user_model().USERNAME_FIELD, read_only=True, allow_null=True
+    )
 
     class Meta:
         model = models.FlowVersion

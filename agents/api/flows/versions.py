@@ -7,9 +7,8 @@ from typing import Any
 from django.http import HttpRequest
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import serializers, viewsets
+from rest_framework import serializers
 from rest_framework.response import Response
-from rest_framework.settings import api_settings
 
 from agents import models
 from agents.api.flows.flows import whole
@@ -25,11 +24,13 @@ from agents.flows.versions.versions import (
     require_flow_editor,
     roll_back_flow,
 )
+from rag.api.http.authentication import RightsPermission
 from rag.api.http.fields import StrictSerializer
+from rag.api.http.views import ApiViews
 from rag.core.access import Scope
 
 
-class _InFlow(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has no types
+class _InFlow(ApiViews):
     """What lies below one flow's address."""
 
     filters: dict[str, Any]
@@ -79,7 +80,7 @@ class VersionViews(_InFlow):
     # The permissions asked for are those of flows.
     queryset = models.Flow.objects.all()
     serializer_class = VersionBody
-    permission_classes = tuple(api_settings.DEFAULT_PERMISSION_CLASSES)
+    permission_classes = (RightsPermission,)
 
     @property
     def flow(self) -> models.Flow:

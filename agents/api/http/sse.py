@@ -16,6 +16,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import get_language, override
 
 from agents.chat.answers.control import subscribe
+from agents.conf import agent_setting
 from rag.api.http.errors import localize
 from rag.core.errors import InvalidInputError, RAGError
 
@@ -106,7 +107,7 @@ async def _encoded(
     events: AsyncGenerator[ServerSentEvent, None], language: str
 ) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
-    async with aclosing(with_pings(events, float(settings.AGENTS["PING_S"]))) as told:
+    async with aclosing(with_pings(events, float(agent_setting("PING_S")))) as told:
         async for event in told:
             yield b"event: ping\ndata: {}\n\n" if event is None else _text(event, language)
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Router
 
@@ -26,6 +25,7 @@ from agents.api.openai.errors import openai_error
 from agents.api.openai.parameters import check_parameters
 from agents.api.openai.schemas import ChatCompletionBody, EmbeddingsBody
 from agents.chat.openai.models import embed_texts, find_model, list_models, parse_texts
+from agents.conf import agent_setting
 from rag.api.http.authentication import require_caller
 from rag.services.threads import run_external
 
@@ -144,7 +144,7 @@ def completion_stream(completion: Completion, has_usage: bool) -> StreamingHttpR
 
 
 async def _encoded(completion: Completion, has_usage: bool) -> AsyncIterator[bytes]:
-    chunks = with_pings(_chunks(completion, has_usage), float(settings.AGENTS["PING_S"]))
+    chunks = with_pings(_chunks(completion, has_usage), float(agent_setting("PING_S")))
     async with aclosing(chunks):
         async for chunk in chunks:
             # A comment: clients wait on and see nothing.

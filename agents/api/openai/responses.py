@@ -9,7 +9,6 @@ from contextlib import aclosing
 from itertools import count
 from typing import Annotated, Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,6 +29,7 @@ from agents.api.openai.parameters import check_parameters
 from agents.api.openai.schemas import MAX_MESSAGES, ChatMessage, CitableOptions, completion_of
 from agents.chat.openai.completion_request import CompletionRequest
 from agents.chat.openai.response import ResponseHead, citation_annotations
+from agents.conf import agent_setting
 from rag.api.http.authentication import require_caller
 from rag.core.errors import InvalidInputError, NotFoundError
 
@@ -175,7 +175,7 @@ def _completed(completion: Completion, head: ResponseHead) -> dict[str, Any]:
 
 async def _encoded(completion: Completion, head: ResponseHead) -> AsyncIterator[bytes]:
     numbers = count()
-    events = with_pings(_events(completion, head), float(settings.AGENTS["PING_S"]))
+    events = with_pings(_events(completion, head), float(agent_setting("PING_S")))
     async with aclosing(events):
         async for event in events:
             if event is None:

@@ -14,12 +14,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
-
 from agents import models
 from agents.chat.agents.answer_context import AnswerContext, Earlier
 from agents.chat.agents.tools import SEARCH, AgentTools
 from agents.chat.engine.plain import PlainEngine
+from agents.conf import agent_setting
 from agents.core.agent import Emit, History, Member, RAGAnswer
 from agents.core.chat_events import ChatEvent, Transcript
 from agents.core.draw_graph import END, START, GraphEdge, GraphNode, draw_graph
@@ -124,7 +123,7 @@ def engine_for(pipeline: Pipeline, name: str = "") -> PlainEngine | GraphEngine:
     A graph engine that cannot be loaded, or cannot compile the pipeline, is replaced by the plain
     one, which the log says; what a step of a run raises is none of this.
     """
-    name = name or str(settings.AGENTS["ENGINE"])
+    name = name or str(agent_setting("ENGINE"))
     if name not in ENGINES:
         raise UnknownNameError("agent engine", name, ENGINES)
     return PlainEngine(pipeline) if name == "plain" else _graph_engine(pipeline)
@@ -314,7 +313,7 @@ class RAGAgent:
 
     def _made(self) -> tuple[PlainEngine | GraphEngine, ChatModel]:
         # On another thread, since the first of each are heavy.
-        return self._engine(str(settings.AGENTS["ENGINE"])), chat_for(
+        return self._engine(str(agent_setting("ENGINE"))), chat_for(
             scope=self._scope,
             kind="chat",
             model=self._agent.model,

@@ -8,8 +8,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from django.conf import settings
-
 from agents import models
 from agents.chat.answers.create import (
     MessageRequest,
@@ -20,6 +18,7 @@ from agents.chat.answers.create import (
 from agents.chat.answers.event_log import fail_abandoned, last_seq
 from agents.chat.answers.worker import AnswerWorker
 from agents.chat.history.history import find_message
+from agents.conf import agent_setting
 from agents.core.chat_events import LAST_KINDS, ChatEvent
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, RAGError
@@ -120,7 +119,7 @@ async def subscribe(*, message_id: int, after: int = 0) -> AsyncGenerator[ChatEv
                 is_over = event.kind in LAST_KINDS
                 yield event
     finally:
-        if not is_over and not settings.AGENTS["FINISHES_ALONE"]:
+        if not is_over and not agent_setting("FINISHES_ALONE"):
             AnswerWorker.stop_local(message_id)
 
 
@@ -146,5 +145,5 @@ def _mark_stopped(message: models.Message) -> bool:
 
 def _left(begun: asyncio.Task[StartedAnswer]) -> None:
     is_begun = not begun.cancelled() and begun.exception() is None
-    if is_begun and not settings.AGENTS["FINISHES_ALONE"]:
+    if is_begun and not agent_setting("FINISHES_ALONE"):
         AnswerWorker.stop_local(begun.result().answer.pk)

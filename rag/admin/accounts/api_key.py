@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -13,12 +14,12 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from rag import models
 from rag.admin.ui.cells import column, label
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
+from rag.admin.ui.theme import CheckboxSelectMultiple
 from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.services.access import create_key, revoke_key, validate_key
@@ -35,7 +36,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields["rights"] = forms.MultipleChoiceField(
                 label=self.fields["rights"].label,
                 choices=models.ApiKey.Right.choices,
-                widget=UnfoldAdminCheckboxSelectMultipleWidget,
+                widget=CheckboxSelectMultiple,
                 initial=[models.ApiKey.Right.READ],
             )
 
@@ -76,7 +77,7 @@ class ApiKeyAdmin(ScopedAdmin):
         "last_used_at",
     )
     list_select_related = ("user",)
-    search_fields = ("name", "prefix", "user__username")
+    search_fields = ("name", "prefix", f"user__{get_user_model().USERNAME_FIELD}")
     search_help_text = _("Part of the name, of how the key begins, or of the user's name.")
     sortable_by = ("name", "expires_at", "last_used_at")
     actions = ("revoke",)

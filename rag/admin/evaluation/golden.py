@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, Q, QuerySet
@@ -24,17 +24,10 @@ from rag.admin.ui.cells import column, label, page_link
 from rag.admin.ui.filters import ConditionFilter, StoreListFilter
 from rag.admin.ui.query_params import parse_int
 from rag.admin.ui.scoped import OfStoreAdmin, row_ids, scope_for
+from rag.admin.ui.theme import TabularInline
 from rag.models.file import LARGE_FILE_FIELDS
 from rag.services.evaluation import export_questions
 from rag.services.files import stream_lines
-
-if TYPE_CHECKING:
-    from django.contrib.admin import TabularInline as _TabularInline
-
-    TabularInline = _TabularInline[Any, Any]
-else:
-    from unfold.admin import TabularInline
-
 
 _EXPECTS = Q(pk__in=models.GoldenTarget.objects.values("question"))
 

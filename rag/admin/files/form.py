@@ -7,12 +7,12 @@ from typing import Any, cast
 from django import forms
 from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminSelectWidget
 
 from rag import models
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.splitters import template_choices
+from rag.admin.ui.theme import Select
 from rag.core.errors import RAGError
 from rag.services.files import clean_name, clean_path
 from rag.stages.detect.decode import USUAL
@@ -26,7 +26,7 @@ class FileForm(ConflictCheckedForm):
     encoding_override = forms.ChoiceField(
         label=_("read as"),
         required=False,
-        widget=UnfoldAdminSelectWidget,
+        widget=Select,
         help_text=_(
             "For text, Markdown, CSV, HTML and mail that came out garbled. "
             "The file is read and indexed again."
@@ -36,7 +36,7 @@ class FileForm(ConflictCheckedForm):
     splitter = forms.ChoiceField(
         label=_("chunking template"),
         required=False,
-        widget=UnfoldAdminSelectWidget,
+        widget=Select,
         help_text=_("Empty: the template of the store. The file is cut anew when it is changed."),
     )
 

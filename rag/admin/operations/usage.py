@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.forms import ModelForm
@@ -60,7 +61,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     )
     list_select_related = ("user", "key", "store")
     list_filter = ("kind", "outcome", ProviderFilter, "is_estimated", "created_at")
-    search_fields = ("model", "agent", "run", "user__username")
+    search_fields = ("model", "agent", "run", f"user__{get_user_model().USERNAME_FIELD}")
     sortable_by = ("created_at",)
     fields = (
         "created_at",

@@ -7,13 +7,13 @@ from typing import Any, cast
 from django import forms
 from django.utils.text import slugify
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from rag import models
 from rag.admin.stores.settings_form import SettingsField
 from rag.admin.ui.conflict_form import ConflictCheckedForm
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.splitters import TemplateField
+from rag.admin.ui.theme import TextInput
 from rag.conf import conf
 from rag.core.errors import RAGError
 from rag.services.index import ensure_space
@@ -36,7 +36,7 @@ class StoreForm(ConflictCheckedForm):
             "provider:model, such as e5:multilingual-e5-small. Empty: the installation's own. "
             "It decides what counts as similar and cannot be changed later."
         ),
-        widget=UnfoldAdminTextInputWidget,
+        widget=TextInput,
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -15,11 +15,10 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from rag.admin.ui.admin_page import StorePage
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.upload_handler import CappedUploadHandler
 from rag.conf import conf
 from rag.core.documents import KINDS, SUFFIXES
 from rag.core.errors import RAGError
-from rag.services.files import upload_file, zip_items
+from rag.services.files import CappedUploadHandler, upload_file, zip_items
 from rag.stages.detect.decode import USUAL
 
 View = Callable[..., HttpResponseBase]

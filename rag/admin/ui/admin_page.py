@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -13,15 +13,11 @@ from django.views.generic import TemplateView
 from rag import models
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import ScopedAdmin
+from rag.admin.ui.theme import PageMixin
 from rag.core.errors import RAGError
 
-if TYPE_CHECKING:
-    from django.contrib.auth.mixins import PermissionRequiredMixin as _PageMixin
-else:
-    from unfold.views import UnfoldModelAdminViewMixin as _PageMixin
 
-
-class AdminPage(_PageMixin, TemplateView):
+class AdminPage(PageMixin, TemplateView):
     """A page of one of our admins, with its permissions and title."""
 
     model_admin: Any

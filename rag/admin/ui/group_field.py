@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.contrib.admin import site
@@ -14,11 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from rag.admin.ui.cells import column, label
 from rag.admin.ui.scoped import ScopedAdmin, scope_for
-
-if TYPE_CHECKING:
-    from django.forms import SelectMultiple
-else:
-    from unfold.widgets import UnfoldAdminSelect2MultipleWidget as SelectMultiple
+from rag.admin.ui.theme import IS_UNFOLD, SelectMultiple
 
 
 class GroupSelect(SelectMultiple):
@@ -33,6 +29,8 @@ class GroupSelect(SelectMultiple):
         language = get_select2_language()
         self.attrs["data-language"] = language or "en"
         media = AutocompleteSelect(Group._meta.get_field("permissions"), site).media
+        if not IS_UNFOLD:
+            return media
         return media + forms.Media(js=["admin/js/jquery.init.js", "unfold/js/select2.init.js"])
 
 
@@ -47,8 +45,9 @@ class GroupFieldAdmin(ScopedAdmin):
         field: Any = super().formfield_for_manytomany(
             db_field, request, **{**kwargs, "widget": GroupSelect()}
         )
-        # Unfold's class for a plain multiple select and Django's help text on it are replaced.
-        field.widget.attrs["class"] = "unfold-admin-autocomplete admin-autocomplete"
+        if IS_UNFOLD:
+            # Its class for a plain multiple select and Django's help text on it are replaced.
+            field.widget.attrs["class"] = "unfold-admin-autocomplete admin-autocomplete"
         field.help_text = db_field.help_text
         return _limit_groups(field, request, db_field)
 

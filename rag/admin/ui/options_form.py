@@ -13,8 +13,8 @@ from django.forms.utils import pretty_name
 from django.utils.functional import lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold import widgets
 
+from rag.admin.ui import theme
 from rag.admin.ui.messages import error_sentence
 from rag.conf import conf
 from rag.core.options import find_option_errors
@@ -58,7 +58,7 @@ class _LinesField(forms.CharField):
 
     def __init__(self, *, kind: str, **kwargs: Any) -> None:
         self.kind = kind
-        super().__init__(widget=widgets.UnfoldAdminTextareaWidget({"rows": 4}), **kwargs)
+        super().__init__(widget=theme.Textarea({"rows": 4}), **kwargs)
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(map(str, value)) if isinstance(value, list | tuple) else value
@@ -138,25 +138,25 @@ def _field(name: str, shape: Mapping[str, Any], *, is_required: bool) -> forms.F
         return _choice(shape, common, is_nullable=is_nullable)
     if kind == "boolean":
         if is_nullable:
-            widget = widgets.UnfoldAdminNullBooleanSelectWidget()
+            widget = theme.NullBooleanSelect()
             return forms.NullBooleanField(**common, widget=widget)
         common["required"] = False
-        return forms.BooleanField(**common, widget=widgets.UnfoldBooleanSwitchWidget())
+        return forms.BooleanField(**common, widget=theme.Switch())
     if kind in ("integer", "number"):
         limits: dict[str, Any] = {
             "min_value": shape.get("minimum"),
             "max_value": shape.get("maximum"),
         }
-        limits["widget"] = widgets.UnfoldAdminIntegerFieldWidget()
+        limits["widget"] = theme.IntegerInput()
         if kind == "integer":
             return forms.IntegerField(**common, **limits)
         return forms.FloatField(**common, **limits)
     if kind == "array":
         return _LinesField(kind=shape["items"]["type"], **common)
     if kind == "object":
-        return _ObjectField(**common, widget=widgets.UnfoldAdminTextareaWidget({"rows": 4}))
+        return _ObjectField(**common, widget=theme.Textarea({"rows": 4}))
     empty: dict[str, Any] = {"empty_value": None if is_nullable else "", "strip": False}
-    return _TextField(**common, **empty, widget=widgets.UnfoldAdminExpandableTextareaWidget())
+    return _TextField(**common, **empty, widget=theme.ExpandableTextarea())
 
 
 def _choice(
@@ -171,7 +171,7 @@ def _choice(
     choices = [*blank, *((name, name) for name in names)]
     common["empty_value"] = None if is_nullable else ""
     make = _SecretField if is_secret else forms.TypedChoiceField
-    return make(**common, choices=choices, widget=widgets.UnfoldAdminSelectWidget())
+    return make(**common, choices=choices, widget=theme.Select())
 
 
 def _parse_bool(line: str) -> bool:

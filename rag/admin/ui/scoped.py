@@ -6,34 +6,27 @@ Django's model permissions say what kind of thing a person may do, the Scope to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.admin import ShowFacets
+from django.contrib.admin.checks import ModelAdminChecks
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.widgets import ForeignKeyRawIdWidget
 from django.db import IntegrityError
 from django.db.models import JSONField, Model, QuerySet, TextField
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.text import capfirst
 from django.utils.translation import ngettext
-from unfold.widgets import UnfoldAdminExpandableTextareaWidget
 
 from rag import models
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.paginator import EstimatingPaginator
+from rag.admin.ui.theme import ChangeList, ExpandableTextarea, ModelAdmin
 from rag.core.access import Scope
 from rag.core.errors import ConflictError, RAGError
 from rag.services.access import scope_of
-
-if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin as _ModelAdmin
-    from django.contrib.admin.views.main import ChangeList
-
-    ModelAdmin = _ModelAdmin[Any]
-else:
-    from unfold.admin import ModelAdmin
-    from unfold.views import ChangeList
 
 
 def scope_for(request: HttpRequest) -> Scope:
@@ -67,11 +60,39 @@ class NulSafeChangeList(ChangeList):
         return asked
 
 
+class _Checks(ModelAdminChecks):
+    def _check_autocomplete_fields_item(self, obj: Any, field_name: str, label: str) -> list[Any]:
+        if not obj.can_search(field_name):
+            return []
+        found: list[Any] = super()._check_autocomplete_fields_item(obj, field_name, label)  # type: ignore[misc]
+        return found
+
+
 class HardenedAdmin(ModelAdmin):
     """A ModelAdmin that answers NUL in addresses and two saves at once without a crash.
 
-    Of two saves of one unique value the second gets a field error.
+    Of two saves of one unique value the second gets a field error. People are chosen by their
+    number where a project has no admin that could look for them.
     """
+
+    checks_class = _Checks
+
+    def can_search(self, name: str) -> bool:
+        """Return whether the rows that a field leads to have an admin with a search."""
+        other = self.admin_site._registry.get(
+            cast(Any, self.opts.get_field(name)).remote_field.model
+        )
+        return other is not None and bool(other.search_fields)
+
+    def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
+        """Return the fields with a search of what they lead to."""
+        return [name for name in super().get_autocomplete_fields(request) if self.can_search(name)]
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return the field; a number to type where there is no search."""
+        if db_field.name in self.autocomplete_fields and not self.can_search(db_field.name):
+            kwargs["widget"] = ForeignKeyRawIdWidget(db_field.remote_field, self.admin_site)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return NulSafeChangeList
@@ -129,8 +150,8 @@ class ScopedAdmin(HardenedAdmin):
     list_after_template = "admin/rag/list_end.html"
     # Text areas that grow with their content.
     formfield_overrides = {
-        TextField: {"widget": UnfoldAdminExpandableTextareaWidget},
-        JSONField: {"widget": UnfoldAdminExpandableTextareaWidget},
+        TextField: {"widget": ExpandableTextarea},
+        JSONField: {"widget": ExpandableTextarea},
     }
     empty_value_display = "–"
     list_per_page = 50

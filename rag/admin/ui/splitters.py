@@ -9,8 +9,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
-from unfold.widgets import UnfoldAdminRadioSelectWidget
 
+from rag.admin.ui.theme import RadioSelect
 from rag.conf import conf
 from rag.core.plugins import PLUGINS
 
@@ -56,7 +56,7 @@ class TemplateField(forms.ChoiceField):
         super().__init__(
             label=gettext_lazy("chunking template"),
             required=False,
-            widget=UnfoldAdminRadioSelectWidget,
+            widget=RadioSelect,
             help_text=help_text,
         )
 

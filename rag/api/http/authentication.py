@@ -27,6 +27,7 @@ from rag.services.access import (
     count_key_call,
     count_user_call,
 )
+from rag.services.files import CappedUploadHandler
 
 Scheme = Literal["key", "session"]
 _SCHEMES = ("bearer", "token")
@@ -39,6 +40,9 @@ def authenticate(request: HttpRequest, *schemes: Scheme) -> Caller | None:
     signed in to the site and sends no key. Raises LimitError when the caller, or an address with
     wrong keys, asked too often; ForbiddenError when a session's change lacks the CSRF token.
     """
+    if not hasattr(request, "_files"):
+        # Uploads go to disk, also where a project keeps its own small ones in memory.
+        request.upload_handlers = [CappedUploadHandler(request)]
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() in _SCHEMES:
         return _by_key(request, secret.strip()) if "key" in schemes else None

@@ -7,8 +7,13 @@ from typing import Any, cast
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers, viewsets
+from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
+from rag.api.http.authentication import CallerAuthentication, RightsPermission
+from rag.api.http.bodies import LimitedJSONParser
+from rag.api.http.errors import drf_exception_handler
+from rag.api.http.pagination import KeysetPagination
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
 from rag.services.access import Caller
@@ -38,7 +43,24 @@ PROBLEMS = {
 }
 
 
-class ReadableViews(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has no types
+class ApiViews(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has no types
+    """A viewset by our rules, whatever a project that we are installed in has set for its own."""
+
+    authentication_classes = (CallerAuthentication,)
+    permission_classes: tuple[Any, ...] = (RightsPermission,)
+    renderer_classes: tuple[Any, ...] = (JSONRenderer,)
+    parser_classes: tuple[Any, ...] = (LimitedJSONParser,)
+    pagination_class = KeysetPagination
+    filter_backends: tuple[Any, ...] = ()
+    throttle_classes: tuple[Any, ...] = ()
+    versioning_class = None
+
+    def get_exception_handler(self) -> Any:
+        """Return the error map of the API."""
+        return drf_exception_handler
+
+
+class ReadableViews(ApiViews):
     """A resource whose rows are those that the caller's Scope may read.
 
     ``list_filter`` is a serializer of the query's parameters with ``narrow(rows, given)``.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db.models import Model
 from django.utils.translation import gettext
 from rest_framework import serializers
@@ -36,7 +37,9 @@ class StoreBody(_Row):
     """A store with its settings; ``embedding_model`` is chosen once, when it is made."""
 
     slug = serializers.SlugField(max_length=100, allow_unicode=True, required=False)
-    owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    owner = serializers.SlugRelatedField(
+        get_user_model().USERNAME_FIELD, read_only=True, allow_null=True
+    )
     reader_groups = GroupsField(many=True, required=False)
     editor_groups = GroupsField(many=True, required=False)
     retrieval = JSONObjectField(

@@ -35,7 +35,10 @@ class Command(RagCommand):
             answer = ask(question=question["question"], scope=Scope.operator(), stores=[store])
             _say(self, answer.question)
             print_answer(self, answer)
-        _say(self, "Start the server with:  make serve   then open http://127.0.0.1:8000/")
+        _say(
+            self,
+            "Start the server with:  make serve  or  citable serve,  then open http://127.0.0.1:8000/",
+        )
 
 
 def fill_demo(command: RagCommand) -> models.Store:

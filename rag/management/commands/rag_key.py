@@ -34,7 +34,7 @@ class Command(RagCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = named_user(options["user"])
         key, secret = create_key(user=user, **_key_options(user, options))
-        self.stderr.write(f"“{key.name}” of {user.username}: {', '.join(key.rights)}")
+        self.stderr.write(f"“{key.name}” of {user.get_username()}: {', '.join(key.rights)}")
         self.stdout.write(secret)
 
 

@@ -13,6 +13,7 @@ from rag.services.access.api_keys import (
     validate_key,
 )
 from rag.services.access.audit import install_actor_wrapper, purge_audit
+from rag.services.access.kept_groups import keep_group
 from rag.services.access.rate_limits import (
     RateLimit,
     count_failed_call,

@@ -11,7 +11,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
 from django.db.models import OuterRef, Q
@@ -67,7 +68,7 @@ _MARK, _PUBLIC_CHARS, _SECRET_BYTES = "ck_", 8, 32
 
 def create_key(
     *,
-    user: User,
+    user: Any,
     name: str,
     rights: Sequence[str] = ("read",),
     stores: Sequence[models.Store] | None = None,
@@ -108,7 +109,7 @@ def create_key(
 
 def validate_key(
     *,
-    user: User,
+    user: Any,
     name: str,
     rights: Sequence[str],
     stores: Sequence[models.Store],
@@ -156,7 +157,7 @@ def authenticate_key(*, secret: str) -> Caller:
         raise ForbiddenError("The key was revoked.", hint="Make a new one.")
     if expires_at is not None and expires_at <= timezone.now():
         raise ForbiddenError("The key has expired.", hint="Make a new one.")
-    user = row_to_model(User, columns)
+    user = row_to_model(get_user_model(), columns)
     if not user.is_active:
         raise ForbiddenError("The user of this key is switched off.")
     only = frozenset(store_ids) if is_limited else None
@@ -184,7 +185,7 @@ def _key_statement() -> str:
         *names,
         ArraySubquery(stores.values("store")),
         ArraySubquery(groups.values("pk")),
-        *model_columns(User, "user__"),
+        *model_columns(get_user_model(), "user__"),
     )
     return rows.query.sql_with_params()[0]
 

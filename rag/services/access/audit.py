@@ -16,12 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from rag.core.errors import InvalidInputError
-from rag.core.request_context import current_account, current_request
+from rag.core.request_context import PROGRAMS, current_account, current_request
 
 TABLES = (
     "rag_store",
@@ -36,10 +37,7 @@ TABLES = (
     "rag_budget",
     "rag_embeddingspace",
     "rag_reindexrun",
-    "auth_user",
     "auth_group",
-    "auth_user_groups",
-    "auth_user_user_permissions",
     "auth_group_permissions",
     "agents_agent",
     "agents_agent_stores",
@@ -49,10 +47,6 @@ TABLES = (
     "agents_flow_runner_groups",
     "agents_flow_editor_groups",
     "agents_flowversion",
-)
-_WRITES = re.compile(
-    rf'\b(?:INSERT INTO|UPDATE|DELETE FROM|MERGE INTO)\s+(?:ONLY\s+)?"?(?:{"|".join(TABLES)})\b',
-    re.IGNORECASE,
 )
 # What is counted at each request, or while a file is indexed, is not audited.
 _COUNTS = re.compile(r'SET "(?:progress|last_login)" = %s WHERE|(?<!")window_requests')
@@ -98,14 +92,29 @@ def _is_audited(sql: str) -> bool:
     # Looked for in every statement: the patterns cost a long one 0.1 ms.
     if not any(verb in text for verb in _VERBS):
         return False
-    return bool(_WRITES.search(sql)) and not _COUNTS.search(sql)
+    return bool(_writes().search(sql)) and not _COUNTS.search(sql)
+
+
+@lru_cache(maxsize=1)
+def _writes() -> re.Pattern[str]:
+    """Return what a statement looks like that changes something audited."""
+    tables = "|".join(re.escape(name) for name in (*TABLES, *user_tables()))
+    verbs = "INSERT INTO|UPDATE|DELETE FROM|MERGE INTO"
+    return re.compile(rf'\b(?:{verbs})\s+(?:ONLY\s+)?"?(?:{tables})\b', re.IGNORECASE)
+
+
+def user_tables() -> list[str]:
+    """Return the tables of the project's user model: of its rows, their groups and their rights."""
+    user: Any = get_user_model()
+    models = (user, user.groups.through, user.user_permissions.through)
+    return [model._meta.db_table for model in models]
 
 
 @lru_cache(maxsize=1)
 def _process() -> tuple[str, str]:
     """Return the edge that this process is by itself, and the command that it was started as."""
     words = sys.argv[:2]
-    if not words or Path(words[0]).name != "manage.py" or len(words) < 2:
+    if not words or Path(words[0]).name not in PROGRAMS or len(words) < 2:
         return "", ""
     if words[1] == "procrastinate":
         return "job", "worker"

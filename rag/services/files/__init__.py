@@ -37,4 +37,5 @@ from rag.services.files.upload import (
     upload_document,
     upload_file,
 )
+from rag.services.files.upload_handler import CappedUploadHandler
 from rag.services.files.visibility import visible_chunks, visible_files

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from django.conf import settings
 from django.core.files.storage import default_storage
@@ -251,7 +252,7 @@ def check_disk() -> Iterator[CheckResult]:
         "disk", "note", f"the database takes {size / 1e9:.2f} GB", facts={"database_bytes": size}
     )
     for name, place in (("files", settings.MEDIA_ROOT), ("data", settings.VAR_DIR)):
-        if not place.exists():
+        if not Path(place).exists():
             continue
         usage = shutil.disk_usage(place)
         if usage.free < max(MIN_FREE_BYTES, MIN_FREE_SHARE * usage.total):

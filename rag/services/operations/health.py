@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -42,7 +43,7 @@ def readiness() -> dict[str, dict[str, Any]]:
 
 def free_bytes() -> int:
     """Return the room that is left on the disk of the files, or on the data's, if that is less."""
-    media = settings.MEDIA_ROOT if settings.MEDIA_ROOT.exists() else settings.VAR_DIR
+    media = settings.MEDIA_ROOT if Path(settings.MEDIA_ROOT).exists() else settings.VAR_DIR
     return min(shutil.disk_usage(place).free for place in (media, settings.VAR_DIR))
 
 

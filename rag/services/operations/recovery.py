@@ -87,7 +87,9 @@ def remove_orphans(*, older_than_s: float = ORPHAN_AFTER_S) -> int:
 
 def _remove_unfinished(older_than_s: float) -> int:
     n_removed = 0
-    for path in Path(settings.FILE_UPLOAD_TEMP_DIR).glob("*.upload*"):
+    # Another project may have left it to the system.
+    folder = settings.FILE_UPLOAD_TEMP_DIR
+    for path in Path(folder).glob("*.upload*") if folder else ():
         # The process that wrote it may remove it at this very moment.
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > older_than_s:

@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from rag import models
@@ -114,7 +113,7 @@ def _write(record: models.UsageRecord, hold: models.BudgetHold | None) -> None:
 def _leave_gone(record: models.UsageRecord) -> None:
     record.pk = None
     for name, rows in (
-        ("user", User.objects),
+        ("user", get_user_model()._default_manager),
         ("key", models.ApiKey.objects),
         ("store", models.Store.objects),
     ):

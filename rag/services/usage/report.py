@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate, TruncMonth
 
@@ -17,6 +18,7 @@ from rag.core.access import Scope
 from rag.core.errors import InvalidInputError, UnknownNameError
 
 MAX_ROWS = 5000
+_USER = f"user__{get_user_model().USERNAME_FIELD}"
 # What can be grouped by, and where it is found.
 GROUPS: Mapping[str, Any] = {
     "day": TruncDate("created_at"),
@@ -25,7 +27,7 @@ GROUPS: Mapping[str, Any] = {
     "model": F("model"),
     "kind": F("kind"),
     "agent": F("agent"),
-    "user": F("user__username"),
+    "user": F(_USER),
     "key": F("key__name"),
     "store": F("store__slug"),
 }
@@ -35,7 +37,7 @@ FILTERS = {
     "kind": "kind",
     "agent": "agent",
     "run": "run",
-    "user": "user__username",
+    "user": _USER,
     "key": "key_id",
     "store": "store__slug",
 }

@@ -12,8 +12,8 @@ from django.utils import translation
 from procrastinate.contrib.django.models import ProcrastinateEvent, ProcrastinateJob
 
 from agents import models as agent_models
+from project.accounts.people import permission_label
 from rag import models
-from rag.admin.accounts.user import permission_label
 from rag.admin.operations.audit import AUDIT_KINDS, column_label
 from rag.admin.operations.job import EVENT_LABELS
 from rag.services.files.requeue import requeue_files

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from openapi_spec_validator import validate
 
-from project.openapi import NO_NUL
+from rag.api.openapi import NO_NUL
 from rag.core.types import MODES, RetrievalSettings
 from tests.edges.api_client import ok
 

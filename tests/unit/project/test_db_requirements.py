@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from project.db.requirements import ServerVersions, check_server_versions, missing_extension
 from rag.core.errors import ConfigurationError
+from rag.providers.postgres.db.requirements import (
+    ServerVersions,
+    check_server_versions,
+    missing_extension,
+)
 
 
 @pytest.mark.parametrize("version", ["0.8.0", "0.8.6", "0.9", "0.10.1", "1.0"])

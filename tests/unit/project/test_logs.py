@@ -72,7 +72,7 @@ def test_any_message_is_one_line_of_json(text: str) -> None:
 @pytest.mark.parametrize(("form", "access"), [("json", "INFO"), ("plain", "WARNING")])
 def test_the_config_is_one_that_logging_takes(form: str, access: str) -> None:
     config = logging_config("INFO", form, {"django": "s" * 20, "more": {"crm": "t" * 20}})
-    assert config["loggers"]["project.access"]["level"] == access
+    assert config["loggers"]["rag.access"]["level"] == access
     assert set(config["filters"]["discretion"]["secrets"]) == {"s" * 20, "t" * 20}
     before = logging.getLogger().handlers[:], logging.getLogger().level
     try:

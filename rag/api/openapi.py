@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.utils.translation import get_language, override
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 
-from project.api import api, openai_api
+from rag.api.http.described_api import DESCRIBED
 from rag.api.http.errors import json_response
 
 _REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
@@ -111,8 +112,7 @@ def _document(language: str) -> dict[str, Any]:
     with override(language):
         parts = [
             SchemaGenerator().get_schema(request=None, public=True),  # type: ignore[no-untyped-call]
-            api.get_openapi_schema(),
-            openai_api.get_openapi_schema(),
+            *(one.get_openapi_schema() for one in DESCRIBED),
         ]
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Any] = dict(_SCHEMAS)
@@ -152,10 +152,12 @@ def _asked_for(paths: Mapping[str, Any], schemas: Mapping[str, Any]) -> set[str]
 
 
 def _mcp() -> dict[str, Any]:
+    if not settings.MCP_PATH:
+        return {}
     operation = {**_RPC, "responses": dict(_RPC["responses"])}
-    _declare("/mcp", "post", operation)
+    _declare(settings.MCP_PATH, "post", operation)
     operation["security"] = [{"key": []}]
-    return {"/mcp": {"post": operation}}
+    return {settings.MCP_PATH: {"post": operation}}
 
 
 def _operations(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

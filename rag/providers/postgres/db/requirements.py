@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from rag.core.errors import ConfigurationError
 
@@ -19,6 +20,21 @@ class ServerVersions:
     installed: str | None
     available: str | None
     database: str = ""
+
+
+_OFFER = """
+SELECT current_setting('server_version_num')::int / 10000, installed_version, default_version,
+       current_database()
+  FROM (SELECT 1) one LEFT JOIN pg_available_extensions ON name = 'vector'
+"""
+
+
+def check_server(cursor: Any) -> ServerVersions:
+    """Return what a server offers; raise ConfigurationError unless it will do."""
+    cursor.execute(_OFFER)
+    offer = ServerVersions(*cursor.fetchone())
+    check_server_versions(offer)
+    return offer
 
 
 def check_server_versions(offer: ServerVersions) -> None:

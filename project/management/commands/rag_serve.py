@@ -14,10 +14,11 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import OperationalError, connection
 
+from rag.management import parent_watchdog
 from rag.management.rag_command import RagCommand
 from rag.management.supervise import supervise
 
-_WATCHDOG = Path(__file__).resolve().parents[1] / "parent_watchdog.py"
+_WATCHDOG = Path(parent_watchdog.__file__)
 _CHECK_EVERY_S = 2.0
 # Open streams get this long; a worker its own timeout and a little more.
 _WEB_GRACE_S = 5
@@ -40,7 +41,6 @@ class Command(RagCommand):
         connection.close()
         # The web server warns about a folder of static files that is not there.
         settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
-        manage = str(settings.BASE_DIR / "manage.py")
         grace_s = settings.PROCRASTINATE_WORKER_DEFAULTS["shutdown_graceful_timeout"]
         watched = [sys.executable, str(_WATCHDOG), str(grace_s + _WORKER_MARGIN_S)]
         commands = {
@@ -48,7 +48,7 @@ class Command(RagCommand):
                 *(*watched, "project.web_server", "--host", host, "--port", str(port)),
                 *("--timeout-graceful-shutdown", str(_WEB_GRACE_S)),
             ],
-            "queue worker": [*watched, manage, "procrastinate", "worker"],
+            "queue worker": [*watched, "project.citable", "procrastinate", "worker"],
         }
         shown = f"[{host}]" if ":" in host else host
         self.stdout.write(f"Citable is at http://{shown}:{port}/ (Ctrl+C ends it)")
