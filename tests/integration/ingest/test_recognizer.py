@@ -17,6 +17,7 @@ from rag.providers.sandbox.recognizer import SandboxedRecognizer
 from tests import scans
 
 pytest.importorskip("rapidocr")
+pytestmark = pytest.mark.slow
 TEXT = ["The pump is serviced every 30 days.", "The filter costs 45 yuan."]
 MB = 1024**2
 

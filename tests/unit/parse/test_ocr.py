@@ -17,6 +17,7 @@ from rag.stages.parse.ocr.recognize import recognize_page, tiles
 from tests import scans
 
 rapidocr = pytest.importorskip("rapidocr")
+pytestmark = pytest.mark.slow
 
 SENTENCES = [
     "The pump is serviced every 30 days by the workshop.",
