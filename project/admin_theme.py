@@ -103,6 +103,7 @@ UNFOLD: dict[str, Any] = {
                     _way(_("Users"), "person", "auth_user"),
                     _way(_("Groups"), "group", "auth_group"),
                     _way(_("API keys"), "key", "rag_apikey"),
+                    _way(_("Webhooks"), "webhook", "rag_webhook"),
                     _way(_("Budgets"), "savings", "rag_budget"),
                     _way(_("Audit"), "history", "rag_auditentry"),
                 ],

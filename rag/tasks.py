@@ -33,6 +33,7 @@ from rag.services.operations import (
 )
 from rag.services.reindex import drop_old_space_when_due, purge_space, queue_reindex, run_reindex
 from rag.services.usage import charged_to
+from rag.services.webhooks import deliver_webhook, purge_deliveries, queue_due_deliveries
 from rag.services.wiring.registry import is_milvus
 
 logger = logging.getLogger(__name__)
@@ -182,6 +183,21 @@ def _sync_due_task(timestamp: int, **_: Any) -> None:
         start_due_syncs()
 
 
+@app.task(name="rag.deliver_webhook", queue="hooks", retry=RETRY, pass_context=True)
+def _deliver_webhook_task(context: JobContext, webhook_id: int) -> None:
+    """Send what is due to one webhook."""
+    with _job(context):
+        deliver_webhook(webhook_id=webhook_id)
+
+
+@app.periodic(cron="* * * * * */10")
+@app.task(name="rag.webhooks_due", queue="upkeep", queueing_lock="rag.webhooks_due")
+def _webhooks_due_task(timestamp: int, **_: Any) -> None:
+    """Queue the webhooks that are to be tried again."""
+    with _job():
+        queue_due_deliveries()
+
+
 @app.task(name="rag.drain_outbox", queue="upkeep", queueing_lock="rag.drain_outbox")
 def _drain_outbox_task(timestamp: int, **_: Any) -> None:
     """Feed Milvus with what has changed."""
@@ -212,5 +228,11 @@ def tidy_up_task(timestamp: int, **_: Any) -> None:
     """Remove bytes without a file, jobs that ended long ago, old queries and old costs."""
     # Each of them runs, whatever becomes of the others; what was raised fails the job then.
     with _job(), ExitStack() as stack:
-        for purge in (purge_old_usage, purge_old_queries, purge_finished_jobs, remove_orphans):
+        for purge in (
+            purge_old_usage,
+            purge_old_queries,
+            purge_finished_jobs,
+            purge_deliveries,
+            remove_orphans,
+        ):
             stack.callback(purge)

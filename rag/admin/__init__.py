@@ -10,5 +10,5 @@ from rag.admin.chunks import chunk, conflict, revision
 from rag.admin.connectors import connection
 from rag.admin.evaluation import golden, run
 from rag.admin.files import file
-from rag.admin.operations import audit, job, query_log, reindex, usage
+from rag.admin.operations import audit, job, query_log, reindex, usage, webhook
 from rag.admin.stores import embedding_space, store

@@ -18,3 +18,4 @@ from rag.models.scanned_page import ScannedPage
 from rag.models.space import EmbeddingSpace
 from rag.models.store import Store
 from rag.models.usage import Budget, BudgetHold, UsageRecord
+from rag.models.webhook import Webhook, WebhookDelivery

@@ -25,6 +25,7 @@ from agents.runtime.scopes import are_there
 from rag.core.errors import RAGError
 from rag.services.search import log_citations
 from rag.services.threads import run_db
+from rag.services.webhooks import announce_answer
 from rag.stages.text.normalize import storable_text
 
 TIMEOUT_S, SHOWN = 30.0, 1000
@@ -114,12 +115,31 @@ log = logging.getLogger(__name__)
 
 async def post_process(*, message: models.Message, run: AnswerContext) -> None:
     """Do all of it, one thing after the other; raises nothing that is known to happen."""
-    for work in (log_cited_hits, update_summary, title_session, store_memories):
+    for work in (tell_webhooks, log_cited_hits, update_summary, title_session, store_memories):
         try:
             await work(message=message, run=run)
         except (RAGError, DatabaseError) as error:
             # An answer that was deleted meanwhile leaves nothing behind: its keys refuse.
             log.warning("%s failed after answer %s: %s", work.__name__, message.pk, _kind(error))
+
+
+async def tell_webhooks(*, message: models.Message, run: AnswerContext) -> None:
+    """Announce the answer by its keys; what was said stays here."""
+    await run_db(_announce, message)
+
+
+def _announce(message: models.Message) -> None:
+    rows = models.Message.objects.filter(pk=message.pk, status=models.Message.Status.DONE)
+    row = rows.select_related("session__agent").first()
+    if row is None:
+        return
+    told = {
+        "message": str(row.key),
+        "session": str(row.session.key),
+        "agent": row.session.agent.name if row.session.agent else "",
+        "n_citations": len(row.citations),
+    }
+    announce_answer(outcome=row.outcome, data=told)
 
 
 async def log_cited_hits(*, message: models.Message, run: AnswerContext) -> None:

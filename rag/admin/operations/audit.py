@@ -43,6 +43,8 @@ AUDIT_KINDS = (
     gettext_noop("flow runners"),
     gettext_noop("flow editors"),
     gettext_noop("flow version"),
+    gettext_noop("widget"),
+    gettext_noop("webhook"),
     gettext_noop("user"),
     gettext_noop("user groups"),
     gettext_noop("user rights"),

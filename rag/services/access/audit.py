@@ -37,6 +37,7 @@ TABLES = (
     "rag_budget",
     "rag_embeddingspace",
     "rag_reindexrun",
+    "rag_webhook",
     "auth_group",
     "auth_group_permissions",
     "agents_agent",
@@ -47,6 +48,7 @@ TABLES = (
     "agents_flow_runner_groups",
     "agents_flow_editor_groups",
     "agents_flowversion",
+    "agents_widget",
 )
 # What is counted at each request, or while a file is indexed, is not audited.
 _COUNTS = re.compile(r'SET "(?:progress|last_login)" = %s WHERE|(?<!")window_requests')

@@ -34,6 +34,7 @@ from rag.core.types import (
 )
 from rag.providers.postgres.db.connections import release_db
 from rag.services.search import document_notice, log_query
+from rag.services.webhooks import announce_answer
 from rag.services.wiring import registry
 from rag.stages.citing.verify import (
     AnswerWriter,
@@ -210,6 +211,8 @@ class ChatJob(AnswerJob):
             log_query(
                 result=self.result, scope=self.scope, answer=said.text, citations=said.citations
             )
+            stores = [store.slug for store in self.stores]
+            announce_answer(outcome=said.outcome, data={"stores": stores})
         return rest
 
     def grounded(self) -> GroundedAnswer:

@@ -39,6 +39,7 @@ from rag.services.ingest.staged_revision import (
     stage_revision,
     stored_document,
 )
+from rag.services.webhooks import announce_event
 from rag.services.wiring import registry as wiring
 from rag.stages.chunking.match_chunks import MatchedEdits
 
@@ -162,6 +163,8 @@ def _index(file_id: int, fresh_vectors: bool, from_text: bool, gives_way: GivesW
     reweigh_if_drifted(store_id=file.store_id)
     stats.merge_pending_terms()
     queue_index_builds(store_id=file.store_id)
+    told = {"file": file.pk, "name": file.name, "store": file.store.slug}
+    announce_event(event=models.Webhook.Event.FILE_READY, data=told)
     return True
 
 

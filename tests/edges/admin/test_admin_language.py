@@ -26,6 +26,7 @@ NAMES = {
     "kb",
     "mb",
     "zip",
+    "webhook",
     "postgres",
     "token",
     "top",  # Top K, as the trade writes it in Chinese too
