@@ -12,12 +12,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from rag import models
 from rag.admin.ui.cells import column, label
 from rag.admin.ui.messages import error_sentence
 from rag.admin.ui.scoped import SuperuserAdmin
+from rag.admin.ui.theme import CheckboxSelectMultiple
 from rag.services.webhooks import retry_deliveries, send_test_event, webhook_secret
 
 _SENT_BY_ITSELF = [one for one in models.Webhook.Event.choices if one[0] != "test"]
@@ -25,7 +25,7 @@ _SENT_BY_ITSELF = [one for one in models.Webhook.Event.choices if one[0] != "tes
 
 class _WebhookForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
     events = forms.MultipleChoiceField(
-        label=_("events"), choices=_SENT_BY_ITSELF, widget=UnfoldAdminCheckboxSelectMultipleWidget
+        label=_("events"), choices=_SENT_BY_ITSELF, widget=CheckboxSelectMultiple
     )
     url = forms.URLField(
         label=_("address"),
