@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -108,7 +109,7 @@ class FlowRunPage(ObjectPage):
             picture=version_graph(run.version, run),
             is_theirs=may_read_run(run=run, scope=scope),
             may_decide=is_editor,
-            reviews=summary["reviews"] if is_editor else [],
+            reviews=[_review(one) for one in summary["reviews"]] if is_editor else [],
             is_running=run.status == _STATUS.RUNNING,
             is_open=_is_open(run),
             is_failed=run.status == _STATUS.ERROR,
@@ -184,6 +185,16 @@ class FlowRunAdmin(ReadOnlyAdmin):
             f"{(run.ended_at - run.started_at).total_seconds():.1f} s" if run.ended_at else "–"
         ),
     )
+
+
+def _review(review: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pending review whose values can be edited as texts, or as JSON."""
+    shown = []
+    for one in review.get("editable") or ():
+        is_text = isinstance(one["value"], str)
+        text = one["value"] if is_text else json.dumps(one["value"], ensure_ascii=False, indent=1)
+        shown.append({**one, "is_json": not is_text, "shown": text})
+    return {**review, "editable": shown}
 
 
 def _is_open(run: models.FlowRun) -> bool:

@@ -58,9 +58,9 @@ class FlowEvent:
     """One event; ``seq`` counts from 1 within its run and is the id to go on after.
 
     ``kind`` is run_started, node_started, model_answer, model_failed, token, draft, rag_results,
-    passages, tool, node_finished, route, node_failed, decided or continued. After paused, done,
-    error and cancelled the stream ends; a paused run has more when it is resumed. A token is for
-    people; a draft is what a model writes for the flow: JSON, calls of tools, repairs.
+    passages, tool, subflow, node_finished, route, node_failed, decided or continued. After paused,
+    done, error and cancelled the stream ends; a paused run has more when it is resumed. A token
+    is for people; a draft is what a model writes for the flow: JSON, calls of tools, repairs.
     """
 
     seq: int

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agents.core.cited_answers import RunPassages
     from agents.core.spoken_text import SpokenText
     from rag.core.ports import ChatRequest
+    from rag.core.sources import FetchRequest
     from rag.core.tools import ToolSpec
     from rag.core.types import ChatReply
     from rag.services.sources import SourceCall, SourceOutcome
@@ -28,12 +29,30 @@ C = TypeVar("C", bound=type)
 class Pause:
     """What a node returns that waits for a person: a message and the decisions they have.
 
-    ``values`` are those in the message: name, value, and by whom it was set.
+    ``values`` are those in the message: name, value, and by whom it was set; ``editable`` are
+    those that whoever decides may change, as they are.
     """
 
     message: str
     decisions: tuple[str, ...]
     values: tuple[Mapping[str, Any], ...] = ()
+    editable: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Pause):
+    """A pause of a node inside of which somebody must decide: that is noted there."""
+
+    message: str = ""
+    decisions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOutcome:
+    """What a flow that ran inside a node came to: its answer, and its variables."""
+
+    answer: str
+    variables: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +79,21 @@ class FileQuery:
     timeout_s: float = 60
 
 
+@dataclass(frozen=True, slots=True)
+class HttpCall:
+    """A request with its time; ``secret`` goes as a bearer token, or bare in ``secret_header``."""
+
+    request: FetchRequest
+    timeout_s: float
+    secret: str = ""
+    secret_header: str = ""
+
+
 class NodeRun(Protocol):
     """Context of one visit to a node: models, sources, tools, events.
 
-    ``decision`` is what a person decided here, None before; ``prompts`` are the flow's texts;
+    ``decision`` is what a person decided here, None before, with a ``comment`` and the values that
+    they ``edited``; ``prompts`` are the flow's texts;
     ``passages`` are what the run has found, by the numbers that its texts cite.
     """
 
@@ -72,6 +102,8 @@ class NodeRun(Protocol):
     deadline: Deadline
     prompts: Mapping[str, str]
     decision: str | None
+    comment: str
+    edited: Mapping[str, Any]
     passages: RunPassages
 
     def count_tokens(self, text: str) -> int:
@@ -103,6 +135,17 @@ class NodeRun(Protocol):
 
     async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
         """Return query, documents, answer, mode and perhaps citations; raise RAGError."""
+
+    async def fetch(self, call: HttpCall) -> dict[str, Any]:
+        """Return status, content_type and body (JSON, else text); raise ProviderError."""
+
+    def inside(self) -> RunLog:
+        """Return the log of what this node runs inside of it; nothing there is for people."""
+
+    async def run_flow(
+        self, name: str, message: str, given: Mapping[str, Any], state: Mapping[str, Any]
+    ) -> FlowOutcome | None:
+        """Return what another flow comes to, None while a person must decide in it."""
 
     def outputs(self) -> Mapping[str, Mapping[str, Any]]:
         """Return what each node has given so far, the latest last; see ``output_of``."""

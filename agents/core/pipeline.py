@@ -357,7 +357,7 @@ async def run_step(step: Step, state: PipelineState, run: PipelineRun) -> Pipeli
         return update
     finally:
         spent_ms = round((time.perf_counter() - started) * 1e3, 1)
-        log.debug("step %s: %s in %s ms", step.name, outcome, spent_ms)
+        log.info("step %s: %s in %s ms", step.name, outcome, spent_ms)
         metrics.observe("step", spent_ms / 1e3, step=step.name, outcome=outcome)
         facts = {"step": step.name, "outcome": outcome, "duration_ms": spent_ms}
         await run.emit("step", {**facts, **told})

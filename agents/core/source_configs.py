@@ -18,6 +18,19 @@ VECTOR_SOURCES = frozenset({"vector_store", "faiss", "chroma", "gemini_file_sear
 _TEMPLATES = {"database": ("query_template",), "api": ("endpoint", "params", "headers", "body")}
 
 
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts of JSON, wherever they lie, keys apart."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+
+
 def _free(key: str) -> str:
     if key in FIELDS and key != "rag_results":
         raise ValueError(f"“{key}” is a field of the state that holds something else")
@@ -63,15 +76,8 @@ class DataSourceConfig(BaseModel):
 
     def placeholders(self) -> Iterator[str]:
         """Yield the names that stand for values in the options of our own sources."""
-        waiting: list[Any] = [self.options.get(name) for name in _TEMPLATES.get(self.type, ())]
-        while waiting:
-            value = waiting.pop()
-            if isinstance(value, str):
-                yield from placeholders(value)
-            elif isinstance(value, dict):
-                waiting += value.values()
-            elif isinstance(value, list):
-                waiting += value
+        templates = [self.options.get(name) for name in _TEMPLATES.get(self.type, ())]
+        yield from (name for text in texts_in(templates) for name in placeholders(text))
 
 
 class SourceToolConfig(DataSourceConfig):

@@ -116,7 +116,8 @@ class RunEvent(models.Model):
     )
     seq = models.PositiveIntegerField(_("number"))
     kind = models.CharField(_("kind"), max_length=20)
-    node = models.CharField(_("node"), max_length=64, blank=True)
+    # A node inside another has the names of both.
+    node = models.CharField(_("node"), max_length=400, blank=True)
     visit = models.PositiveIntegerField(_("visit"), default=0)
     data = models.JSONField(_("data"), default=dict)
     # JSON as text: jsonb would sort the keys, and prompts show sources and columns in their order.

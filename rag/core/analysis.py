@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,10 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class QueryAnalysis:
-    """Intent, complexity, entities and keywords of a query; ``analyzer`` is rules or a model."""
+    """Intent, complexity, entities and keywords of a query; ``analyzer`` is rules or a model.
+
+    Its fields may be read as those of a dict, and it may be awaited: it is there already.
+    """
 
     intent: str = "general"
     complexity: str = "medium"
@@ -43,6 +47,19 @@ class QueryAnalysis:
     def top_k(self) -> int:
         """Return how many hits the complexity asks for."""
         return TOP_K_OF_COMPLEXITY.get(self.complexity, TOP_K_OF_COMPLEXITY["medium"])
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a field of the JSON-safe form; raise KeyError for none."""
+        return self.as_dict()[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field of the JSON-safe form, or ``default``."""
+        return self.as_dict().get(name, default)
+
+    def __await__(self) -> Generator[None, None, QueryAnalysis]:
+        """Return itself to callers that take every analysis for a coroutine."""
+        yield from ()
+        return self
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON-safe form."""

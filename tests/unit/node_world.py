@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agents.core.cited_answers import RunPassages
-from agents.core.nodes import FileQuery, SourceQueries
+from agents.core.nodes import FileQuery, FlowOutcome, HttpCall, SourceQueries
 from agents.core.spoken_text import SpokenText
 from agents.flows.versions.dry_run import stub_files, stub_outcome
 from rag.core.access import Scope
@@ -41,11 +41,15 @@ class NotedRun:
             dict(tools or {}),
         )
         self.prompts: Mapping[str, str] = prompts or {}
-        self.decision = decision
+        self.decision, self.comment = decision, ""
+        self.edited: Mapping[str, Any] = {}
         self.deadline = Deadline(30)
         self.requests: list[tuple[str, ChatRequest]] = []
         self.asked: list[SourceQueries] = []
         self.files: list[FileQuery] = []
+        self.fetched: list[HttpCall] = []
+        self.flows: list[tuple[str, str, dict[str, Any]]] = []
+        self.inner: Any = None
         self.past: dict[str, Mapping[str, Any]] = {}
         self.events: list[tuple[str, Mapping[str, Any]]] = []
         self.passages = RunPassages()
@@ -85,6 +89,19 @@ class NotedRun:
     async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
         self.files.append(asked)
         return stub_files(self.node, self.sources.get(self.node))
+
+    async def fetch(self, call: HttpCall) -> dict[str, Any]:
+        self.fetched.append(call)
+        return {"status": 200, "content_type": "application/json", "body": self.sources[self.node]}
+
+    def inside(self) -> Any:
+        return self.inner
+
+    async def run_flow(
+        self, name: str, message: str, given: Mapping[str, Any], state: Mapping[str, Any]
+    ) -> FlowOutcome | None:
+        self.flows.append((name, message, dict(given)))
+        return self.sources.get(name)
 
     def outputs(self) -> Mapping[str, Mapping[str, Any]]:
         return self.past

@@ -15,7 +15,7 @@ from agents import models
 from agents.api.flows.serializers import localize_run
 from agents.api.http.sse import EVENT_STREAM, last_event_id, sse_response
 from agents.core.chat_events import ChatEvent
-from agents.flows.runs.control import cancel_flow, prepare_flow, rerun_flow
+from agents.flows.runs.control import ReviewEdit, cancel_flow, prepare_flow, rerun_flow
 from agents.flows.runs.read import find_readable_run, find_run, run_summary
 from agents.flows.runs.start import RunRequest, create_run
 from agents.flows.runs.trace import visit_trace
@@ -74,7 +74,11 @@ class ResumeBody(Schema):
     model_config = ConfigDict(extra="forbid")
 
     decision: str = Field("", max_length=200, description="One of the review's decisions.")
-    node: str = Field("", max_length=64, description="Whose review; needed where several wait.")
+    node: str = Field("", max_length=400, description="Whose review; needed where several wait.")
+    comment: str = Field("", max_length=4000, description="Under comment_key for nodes behind it.")
+    values: dict[str, Any] = Field(
+        default_factory=dict, description="New values for what is editable, of the same type."
+    )
     wait_s: float = Field(60, ge=0, le=MAX_WAIT_S)
 
 
@@ -83,7 +87,7 @@ class ReplayBody(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    from_node: str = Field(max_length=64, description="The first node that runs anew.")
+    from_node: str = Field(max_length=400, description="The first node that runs anew.")
     visit: int = Field(1, ge=1, description="At which of its visits, where a cycle came back.")
     answers: Literal["fresh", "recorded"] = Field(
         "fresh", description="recorded: models are not asked where the run has their answer."
@@ -161,7 +165,8 @@ class FlowRunOut(Schema):
     )
     variables: dict[str, Any] | None
     reviews: list[dict[str, Any]] = Field(
-        description="node, visit, message, decisions, and values: name, value, set_by, node"
+        description="node, visit, message, decisions, values (name, value, set_by, node), and "
+        "editable: name, value"
     )
     error: dict[str, Any] | None = Field(description="code, message, hint, params")
     model: str
@@ -311,7 +316,12 @@ async def resume(request: HttpRequest, name: str, key: str, body: ResumeBody) ->
     scope = require_caller(request, "write").scope
     row = await run_thread_sensitive(_named, name, key, scope)
     row = await run_thread_sensitive(
-        prepare_flow, run=row, scope=scope, decision=body.decision, node=body.node
+        prepare_flow,
+        run=row,
+        scope=scope,
+        decision=body.decision,
+        node=body.node,
+        edit=ReviewEdit(body.comment, body.values),
     )
     await run_in_background(run=row)
     return await run_status(row, scope, body.wait_s)

@@ -10,13 +10,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from agents.core.prompts import placeholders
-from agents.core.source_configs import RagNodeConfig
+from agents.core.source_configs import RagNodeConfig, texts_in
 from agents.core.state import FIELDS
 from agents.flows.definition.check_graph import ancestors_of
 from agents.flows.definition.conditions import compile_condition
 from agents.flows.definition.definition import DEFAULT, FAILURE, Flow
 from agents.flows.definition.findings import FlowFindings
-from agents.flows.definition.node_configs import AgentNodeConfig, HumanReviewConfig, RagFilesConfig
+from agents.flows.definition.node_configs import AgentNodeConfig, NodeOptions, RagFilesConfig
 from agents.flows.definition.state import START, START_LABEL
 from rag.core.errors import RAGError
 
@@ -51,11 +51,18 @@ def check_variables(flow: Flow, found: FlowFindings) -> None:
     _check_conditions(flow, before, found)
     for number, node in enumerate(flow.definition.nodes):
         config, key = flow.configs[node.name], ("nodes", number, "config")
+        if isinstance(config, NodeOptions) and (inner := config.inner()):
+            for name, value in config.texts().items():
+                for text in texts_in(value):
+                    _check_text(flow, before[node.name], text, (*key, name), found)
+            config = inner[1]
         if isinstance(config, AgentNodeConfig):
             prompt = flow.prompts.get(config.prompt, "")
             _check_text(flow, before[node.name], prompt, (*key, "prompt"), found)
-        elif isinstance(config, HumanReviewConfig):
-            _check_text(flow, before[node.name], config.message, (*key, "message"), found)
+        elif isinstance(config, NodeOptions) and not isinstance(config, RagFilesConfig):
+            for name, value in config.texts().items():
+                for text in texts_in(value):
+                    _check_text(flow, before[node.name], text, (*key, name), found)
         elif isinstance(config, RagNodeConfig):
             _check_sources(flow, before[node.name], config, key, found)
         elif isinstance(config, RagFilesConfig):
@@ -70,8 +77,10 @@ def _all_before(flow: Flow) -> dict[str, _Before]:
     asked = {path: (frozenset(_WORD.findall(text)), text) for path, text in texts.items()}
     names = {node: [(_own_names(node, one), "")] for node, one in flow.configs.items()}
     for node, config in flow.configs.items():
-        if isinstance(config, AgentNodeConfig) and config.prompt in asked:
-            names[node].append(asked[config.prompt])
+        inner = config.inner() if isinstance(config, NodeOptions) else None
+        asking = inner[1] if inner else config
+        if isinstance(asking, AgentNodeConfig) and asking.prompt in asked:
+            names[node].append(asked[asking.prompt])
     return {
         node: _Before(nodes, {part for one in nodes for part in names[one]})
         for node, nodes in ancestors_of(flow.definition).items()
@@ -80,11 +89,10 @@ def _all_before(flow: Flow) -> dict[str, _Before]:
 
 def _own_names(node: str, config: BaseModel) -> frozenset[str]:
     """Return what a node sets whatever a prompt says."""
-    if isinstance(config, AgentNodeConfig):
-        properties = (config.output_schema or {}).get("properties") or {}
-        return frozenset({"parse_error", *properties})
     if isinstance(config, RagFilesConfig):
         return frozenset({node, config.result_key})
+    if isinstance(config, NodeOptions):
+        return config.sets()
     return frozenset(filter(None, [getattr(config, "result_key", None)]))
 
 

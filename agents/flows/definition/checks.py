@@ -10,7 +10,7 @@ from agents.flows.definition.check_graph import check_edges, check_graph
 from agents.flows.definition.check_variables import check_variables
 from agents.flows.definition.definition import Flow
 from agents.flows.definition.findings import FlowFinding, FlowFindings
-from agents.flows.definition.node_configs import AgentNodeConfig, RagFilesConfig
+from agents.flows.definition.node_configs import AgentNodeConfig, NodeOptions, RagFilesConfig
 from rag.core.errors import RAGError
 
 
@@ -22,6 +22,8 @@ class FlowEnvironment:
     check_model: Callable[[str], None]
     check_tool: Callable[[str], object]
     check_files: Callable[[RagFilesConfig], None]
+    # The name of the flow itself, and of one that it runs.
+    check_flow: Callable[[str, str], None]
 
 
 def check_flow(flow: Flow, surroundings: FlowEnvironment) -> list[FlowFinding]:
@@ -33,7 +35,10 @@ def check_flow(flow: Flow, surroundings: FlowEnvironment) -> list[FlowFinding]:
     is_sound = check_graph(flow.definition, found)
     check_edges(flow.definition, found)
     for number, node in enumerate(flow.definition.nodes):
-        _check_node(flow, number, flow.configs[node.name], found, surroundings)
+        config: object = flow.configs[node.name]
+        _check_node(flow, number, config, found, surroundings)
+        if isinstance(config, NodeOptions) and (inner := config.inner()):
+            _check_node(flow, number, inner[1], found, surroundings)
     if is_sound:
         check_variables(flow, found)
     return found.in_order()
@@ -43,17 +48,21 @@ def _check_node(
     flow: Flow, number: int, config: object, found: FlowFindings, surroundings: FlowEnvironment
 ) -> None:
     key = ("nodes", number, "config")
+    asked = [getattr(config, "model", None), *getattr(config, "fallback_models", ())]
+    for model in filter(None, asked):
+        with found.reporting((*key, "model")):
+            surroundings.check_model(model.id)
     if isinstance(config, AgentNodeConfig):
         _check_prompt(flow, config.prompt, (*key, "prompt"), found)
-        if config.model:
-            with found.reporting((*key, "model")):
-                surroundings.check_model(config.model.id)
         for place, tool in enumerate(config.tools):
             with found.reporting((*key, "tools", place)):
                 if isinstance(tool, str):
                     surroundings.check_tool(tool)
                 else:
                     surroundings.check_source(tool)
+    for name in config.flows() if isinstance(config, NodeOptions) else ():
+        with found.reporting((*key, "flow")):
+            surroundings.check_flow(flow.definition.name, name)
     if isinstance(config, RagNodeConfig):
         for place, source in enumerate(config.data_sources):
             with found.reporting((*key, "data_sources", place)):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from agents.core.model_options import ModelConfig
-from agents.core.model_options import StrictConfig as _Strict
+from agents.core.model_options import ModelConfig, StrictConfig
 from agents.core.source_configs import ResultKey, SourceToolConfig
 from agents.core.state import IDENTITY
 
@@ -17,7 +16,50 @@ _KEY = r"^[^\W\d]\w{0,63}$"
 MAX_DECISION = 200
 
 
-class AgentNodeConfig(_Strict):
+def _settable(name: str) -> str:
+    if name in IDENTITY:
+        raise ValueError(f"“{name}” says who acts and cannot be set")
+    return name
+
+
+# The name of a variable that a node sets.
+VariableName = Annotated[str, Field(pattern=_KEY), AfterValidator(_settable)]
+
+
+class NodeOptions(StrictConfig):
+    """What a node is told, and what its checks want to know of it without knowing its type."""
+
+    def sets(self) -> frozenset[str]:
+        """Return the variables that the node sets, whatever a model says."""
+        return frozenset()
+
+    def texts(self) -> Mapping[str, Any]:
+        """Return by option the texts, alone or in lists and objects, in which {name} is filled."""
+        return {}
+
+    def hosts(self) -> frozenset[str]:
+        """Return the hosts that the node calls by itself."""
+        return frozenset()
+
+    def flows(self) -> tuple[str, ...]:
+        """Return the flows that the node runs."""
+        return ()
+
+    def inner(self) -> tuple[str, Any] | None:
+        """Return type and options of a node that this one runs; None for none."""
+        return None
+
+
+def flows_of(configs: Iterable[object]) -> Iterator[str]:
+    """Yield the flows that nodes run, those of nodes inside of them among them."""
+    for config in configs:
+        if isinstance(config, NodeOptions):
+            yield from config.flows()
+            inner = config.inner()
+            yield from flows_of([inner[1]] if inner else [])
+
+
+class AgentNodeConfig(NodeOptions):
     """A node that asks a model. ``prompt`` is a file beside the flow; no ``model``: the
     installation's own. ``output_schema`` is the JSON schema that the answer must have. ``tools``
     are names of tool plugins, and data sources with a description. ``citation_failure`` says what
@@ -44,13 +86,21 @@ class AgentNodeConfig(_Strict):
                 raise ValueError(f"two tools are called “{name}”: give each its own name")
         return tools
 
+    def sets(self) -> frozenset[str]:
+        """Return the properties of the schema."""
+        return frozenset({"parse_error", *((self.output_schema or {}).get("properties") or {})})
 
-class HumanReviewConfig(_Strict):
-    """A node that waits for a person. The decision lands in ``edges_var`` under ``result_key``."""
+
+class HumanReviewConfig(NodeOptions):
+    """A node that waits for a person. The decision lands in ``edges_var`` under ``result_key``, a
+    comment under ``comment_key``. ``editable`` names variables that whoever decides may change, and
+    ``response_content`` for the last text."""
 
     message: str = ""
     decisions: list[str] = Field(default=["approve", "reject"], min_length=1, max_length=20)
-    result_key: str = Field(default="review_decision", pattern=_KEY)
+    result_key: VariableName = "review_decision"
+    comment_key: VariableName = "review_comment"
+    editable: list[VariableName] = Field(default=[], max_length=20)
 
     @field_validator("decisions")
     @classmethod
@@ -62,12 +112,13 @@ class HumanReviewConfig(_Strict):
                 raise ValueError(f"the decision “{decision}” is there twice")
         return decisions
 
-    @field_validator("result_key")
-    @classmethod
-    def _free(cls, key: str) -> str:
-        if key in IDENTITY:
-            raise ValueError(f"“{key}” says who acts and cannot be decided")
-        return key
+    def sets(self) -> frozenset[str]:
+        """Return the variables of the decision."""
+        return frozenset({self.result_key, self.comment_key, *self.editable})
+
+    def texts(self) -> Mapping[str, Any]:
+        """Return what is filled."""
+        return {"message": self.message}
 
 
 SLOTS = ("files", "files2", "files3")
@@ -75,7 +126,7 @@ _ONE = re.compile(r"\s*\{\{[^{}]+\}\}\s*")
 _PATH = re.compile(r"\{\{([^{}]+)\}\}")
 
 
-class InputMappingsConfig(_Strict):
+class InputMappingsConfig(StrictConfig):
     """Templates with ``{{node.field}}``; an empty query is what the person said."""
 
     query: str = ""
@@ -105,7 +156,7 @@ class InputMappingsConfig(_Strict):
                 yield name, path.strip()
 
 
-class RagFilesConfig(_Strict):
+class RagFilesConfig(NodeOptions):
     """A node that asks a store of files (static) or files that an earlier node gave (variable).
 
     ``node_id`` is a node saved by whoever runs the flow. ``timeout`` is in seconds. How files are

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from agents.core.prompts import fill_prompt
 from agents.core.state import EMPTY, FIELDS, IDENTITY, Replace, to_storable
 from agents.flows.definition.definition import FlowDefinition
 from agents.flows.definition.inputs import given_inputs
 from rag.core.errors import InvalidInputError, UnknownNameError
+
+_ALONE = re.compile(r"\{([^\W\d]\w*)\}")
 
 
 def user_query(state: Mapping[str, Any]) -> str:
@@ -57,6 +61,21 @@ def prompt_values(state: Mapping[str, Any]) -> dict[str, Any]:
         **_joined(state, "prompt_vars", "edges_var"),
         "user_query": user_query(state),
     }
+
+
+def filled_text(template: str, state: Mapping[str, Any]) -> str:
+    """Return a text with each ``{name}`` filled; what is not set is empty."""
+    return fill_prompt(template, prompt_values(state), missing="")
+
+
+def filled_value(value: Any, state: Mapping[str, Any]) -> Any:
+    """Return JSON with its texts filled; one that is ``{name}`` alone is the variable itself."""
+    if isinstance(value, str):
+        alone = _ALONE.fullmatch(value)
+        return prompt_values(state).get(alone[1]) if alone else filled_text(value, state)
+    if isinstance(value, Mapping):
+        return {key: filled_value(one, state) for key, one in value.items()}
+    return [filled_value(one, state) for one in value] if isinstance(value, list) else value
 
 
 def state_fields(variables: Mapping[str, Any]) -> dict[str, Any]:

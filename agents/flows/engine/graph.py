@@ -17,7 +17,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from langsmith import tracing_context
 
-from agents.core.nodes import Node, Pause, RunLog, node_type
+from agents.core.nodes import Node, Pause, RunLog, Waiting, node_type
 from agents.core.source_configs import RagNodeConfig
 from agents.core.state import REDUCERS, merge_results, to_storable
 from agents.flows.definition.check_graph import strict_ancestors_of
@@ -140,7 +140,8 @@ class NodeVisit:
             context.seen(self._name, visit, state)
         is_known, update = await self._result(state, context.log, visit)
         if isinstance(update, Pause):
-            await context.log.paused(self._name, visit, update)
+            if not isinstance(update, Waiting):
+                await context.log.paused(self._name, visit, update)
             return self._added(step, {}, (), (self._name,))
         values = condition_values(self._plan.merge_state(state, update))
         route = choose_edge(self._name, self._edges, values)

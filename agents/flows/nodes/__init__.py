@@ -2,4 +2,18 @@
 
 from __future__ import annotations
 
-from agents.flows.nodes import agent, data_query, human_review, rag, rag_files
+from agents.flows.nodes import (
+    agent,
+    answer,
+    assign,
+    classify,
+    data_query,
+    extract,
+    http_request,
+    human_review,
+    iteration,
+    rag,
+    rag_files,
+    subflow,
+    template,
+)

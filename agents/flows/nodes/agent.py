@@ -21,7 +21,7 @@ from agents.flows.definition.node_configs import AgentNodeConfig
 from agents.flows.definition.source_results import format_results, hits_of, listed_results
 from agents.flows.definition.state import prompt_values, source_values, state_fields, user_query
 from agents.flows.nodes.checked_answer import answer_writer, judge_text
-from agents.flows.nodes.model_calls import ModelAnswer, ModelCalls
+from agents.flows.nodes.model_calls import ModelCalls, asked_again
 from agents.flows.nodes.toolbox import Toolbox
 from rag.core.errors import LimitError, NotFoundError, ProviderError
 from rag.core.hits import Hit
@@ -82,7 +82,7 @@ async def _answered(
     output = parse_output(asked.text)
     fault = _fault(config, output)
     if fault:
-        asked = await calls.ask(_again(asked, fault), partial(SpokenText, "none"))
+        asked = await calls.ask(asked_again(asked, fault), partial(SpokenText, "none"))
         repaired = parse_output(asked.text)
         fault = _fault(config, repaired)
         output = repaired if repaired.is_parsed else output
@@ -122,12 +122,6 @@ def _fault(config: AgentNodeConfig, output: ModelOutput) -> str:
         texts["reasoning_summary"] = output.reasoning_summary
     given = {key: one for key, one in texts.items() if one}
     return schema_error(config.output_schema or {}, {**output.variables, **given})
-
-
-def _again(asked: ModelAnswer, fault: str) -> ChatRequest:
-    question = fill_prompt(prompt_file("repair_json"), {"reason": fault})
-    turns = [Message("assistant", asked.text or "-"), Message("user", question)]
-    return replace(asked.request, messages=[*asked.request.messages, *turns])
 
 
 def _request(state: Mapping[str, Any], config: AgentNodeConfig, run: NodeRun) -> ChatRequest:

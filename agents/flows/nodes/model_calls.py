@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from agents.core.model_options import ModelConfig, model_options
 from agents.core.nodes import NodeRun
+from agents.core.prompts import fill_prompt, prompt_file
 from agents.core.spoken_text import SpokenText
 from agents.core.tool_calls import parse_tool_calls
 from agents.flows.definition.node_configs import AgentNodeConfig
@@ -183,3 +184,10 @@ def _without_form(request: ChatRequest) -> ChatRequest:
     return replace(
         request, options={key: one for key, one in request.options.items() if key not in _FORM}
     )
+
+
+def asked_again(asked: ModelAnswer, fault: str) -> ChatRequest:
+    """Return the request for another answer, which says what was wrong with the first."""
+    question = fill_prompt(prompt_file("repair_json"), {"reason": fault})
+    turns = [Message("assistant", asked.text or "-"), Message("user", question)]
+    return replace(asked.request, messages=[*asked.request.messages, *turns])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Max, Q
 from django.utils import timezone
 
 from agents import models
-from agents.core.state import pack_update
+from agents.core.state import pack_update, to_storable
 from agents.flows.runs.flow_exposure import flow_exposure
 from agents.flows.runs.redact import redactor_of
 from agents.flows.runs.worker import FlowWorker
@@ -18,18 +21,42 @@ from agents.runtime.outbound import check_exposure
 from agents.runtime.scopes import check_may_control, run_scope
 from agents.runtime.worker import is_expired
 from rag.core.access import Scope, may_edit
-from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError
+from rag.core.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    LimitError,
+    UnknownNameError,
+)
 
 _STATUS = models.FlowRun.Status
 
 
+@dataclass(frozen=True, slots=True)
+class ReviewEdit:
+    """What whoever decides says besides: a comment, and values for what may be edited."""
+
+    comment: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+MAX_COMMENT, MAX_EDITED = 4000, 200_000
+_NOTHING = ReviewEdit()
+
+
 def decide_review(
-    *, run: models.FlowRun, scope: Scope, decision: str, node: str = ""
+    *,
+    run: models.FlowRun,
+    scope: Scope,
+    decision: str,
+    node: str = "",
+    edit: ReviewEdit = _NOTHING,
 ) -> models.FlowRun:
     """Write a decision and return the run, which anybody may now continue.
 
     ``node`` may be left out where one review is pending. Raises ForbiddenError for all but the
-    flow's editors, ConflictError when nothing is pending, UnknownNameError for another decision.
+    flow's editors, ConflictError when nothing is pending, UnknownNameError for another decision,
+    and for a value that may not be edited.
     """
     if not may_edit(scope, run.version.flow.facts):
         raise ForbiddenError("Only editors of the flow may decide its reviews.")
@@ -48,14 +75,16 @@ def decide_review(
             raise UnknownNameError("pending review", node, known)
         if decision not in review["decisions"]:
             raise UnknownNameError("decision", decision, review["decisions"])
-        decided = {"decision": decision}
+        _check_edit(edit, review)
+        more = {"comment": edit.comment, "values": dict(edit.values)}
+        decided = {"decision": decision, **{name: one for name, one in more.items() if one}}
         _append(
             run,
             "decided",
             review["node"],
             visit=review["visit"],
-            record=json.dumps(pack_update(decided)),
-            data={**decided, "by": scope.user_id},
+            record=json.dumps(pack_update(to_storable(decided))),
+            data={**to_storable(decided), "by": scope.user_id},
         )
         run.reviews = [one for one in reviews if one is not review]
         run.status, run.worker, run.seen_at = _STATUS.RUNNING, None, timezone.now()
@@ -63,15 +92,46 @@ def decide_review(
     return run
 
 
+def _check_edit(edit: ReviewEdit, review: Mapping[str, Any]) -> None:
+    """Raise for what may not be edited, or is of another type than what stands there."""
+    before = {one["name"]: one["value"] for one in review.get("editable") or ()}
+    for name, value in edit.values.items():
+        if name not in before:
+            raise UnknownNameError("value to edit", name, before)
+        was = before[name]
+        if was is not None and json_type(value) != json_type(was):
+            raise InvalidInputError(
+                "“{name}” is of the type {kind} and stays so.", name=name, kind=json_type(was)
+            )
+    size = len(json.dumps(dict(edit.values), ensure_ascii=False))
+    if len(edit.comment) > MAX_COMMENT or size > MAX_EDITED:
+        raise LimitError(
+            "A comment has at most {limit} characters, and what is edited {most}.",
+            limit=MAX_COMMENT,
+            most=MAX_EDITED,
+        )
+
+
+def json_type(value: Any) -> str:
+    """Return what JSON calls the type of a value."""
+    kinds = {bool: "boolean", int: "number", float: "number", str: "string", list: "array"}
+    return kinds.get(type(value), "object" if isinstance(value, dict) else "null")
+
+
 def prepare_flow(
-    *, run: models.FlowRun, scope: Scope, decision: str = "", node: str = ""
+    *,
+    run: models.FlowRun,
+    scope: Scope,
+    decision: str = "",
+    node: str = "",
+    edit: ReviewEdit = _NOTHING,
 ) -> models.FlowRun:
     """Decide where a run waits and return it, to be continued; see ``decide_review``.
 
     Without a decision: a run that failed, or whose process was killed, goes on.
     """
     if decision or run.status == _STATUS.PAUSED:
-        return decide_review(run=run, scope=scope, decision=decision, node=node)
+        return decide_review(run=run, scope=scope, decision=decision, node=node, edit=edit)
     check_may_control(run=run, scope=scope)
     return run
 
@@ -112,6 +172,7 @@ _COPIED = (
     "node_finished",
     "route",
     "decided",
+    "subflow",
 )
 
 
@@ -150,7 +211,7 @@ def rerun_flow(
             key_id=scope.key_id,
             chunk_ids=run.chunk_ids,
         )
-        kept = [row for row in rows if (row.node, row.visit) in done]
+        kept = [row for row in rows if (row.node, row.visit) in done or row.kind == "subflow"]
         for number, row in enumerate(kept, 1):
             row.pk, row.run, row.seq = None, replay, number
             row.data = gone.event(row.kind, row.data)

@@ -27,6 +27,7 @@ from agents.core.cited_answers import RunPassages, verdicts_of
 from agents.core.nodes import Pause
 from agents.core.state import pack_update, to_storable, unpack_update
 from agents.flows.definition.state import last_turn, user_query
+from agents.flows.engine.inner_log import RunPlace
 from agents.flows.runs.node_context import FlowNodeContext
 from agents.flows.runs.redact import note_found, redact_ended_run, redact_hits, redactor_of
 from agents.flows.runs.run_traces import MAX_RUN_TRACE, cut_trace
@@ -127,7 +128,8 @@ class RunEventLog(EventLog[FlowEvent]):
         self.run = run
         self.updates: dict[_Visit, dict[str, Any]] = {}
         self.answers: dict[_Visit, list[dict[str, Any]]] = defaultdict(list)
-        self.decisions: dict[_Visit, str] = {}
+        self.decisions: dict[_Visit, Mapping[str, Any]] = {}
+        self.subflows: dict[_Visit, int] = {}
         self.verdicts: dict[_Visit, dict[str, Any]] = {}
         self.passages = RunPassages()
         self.reviews: list[dict[str, Any]] = []
@@ -233,9 +235,13 @@ class RunEventLog(EventLog[FlowEvent]):
 
     def node_run(self, node: str, visit: int) -> FlowNodeContext:
         """Return what a node is lent, with the decision that was made for this visit."""
+        return self.lend(RunPlace(flows=(self.run.version.flow.name,)), node, visit)
+
+    def lend(self, place: RunPlace, node: str, visit: int) -> FlowNodeContext:
+        """Return the same for a node at a place inside the run."""
         name = self.run.version.flow.name
         set_account(self.scope, kind="flow", agent=name, run=str(self.run.key))
-        return FlowNodeContext(self, node, visit)
+        return FlowNodeContext(self, node, visit, place)
 
     async def started(self, node: str, visit: int) -> None:
         """Store that a visit begins."""
@@ -267,7 +273,10 @@ class RunEventLog(EventLog[FlowEvent]):
         """Keep what must be decided for the end of this leg, when the whole run stands still."""
         asked = {"message": pause.message, "decisions": list(pause.decisions)}
         values = [dict(one) for one in pause.values]
-        self.reviews.append({"node": node, "visit": visit, **asked, "values": values})
+        editable = [{"name": name, "value": one} for name, one in pause.editable.items()]
+        place = {"node": node, "visit": visit}
+        more = {"editable": editable} if editable else {}
+        self.reviews.append({**place, **asked, "values": values, **more})
 
     async def failed(self, node: str, visit: int) -> None:
         """Store where a run broke off."""
@@ -298,8 +307,10 @@ class RunEventLog(EventLog[FlowEvent]):
             self.updates[visit] = record
         elif row.kind == "model_answer":
             self.answers[visit].append(record)
+        elif row.kind == "subflow":
+            self.subflows[visit] = record["version_id"]
         elif row.kind == "decided":
-            self.decisions[visit] = record["decision"]
+            self.decisions[visit] = record
 
     def _count(self, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "node_finished":

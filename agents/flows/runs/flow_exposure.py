@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from agents import models
-from agents.flows.definition.definition import Flow
-from agents.flows.definition.node_configs import SLOTS
+from agents.flows.definition.definition import Flow, NodeDefinition
+from agents.flows.definition.node_configs import SLOTS, NodeOptions
 from agents.runtime.outbound import Exposure, exposure_of
 from rag.core.access import Scope
 from rag.core.errors import NotFoundError
@@ -32,21 +32,41 @@ def flow_exposure(
     files = [node.config for node in _nodes(definition) if node.type == "rag_files"]
     found = [outbound_hosts(plugin, options) for plugin, options in plugins]
     hosts = {host for one in found for host in one} | set(_addressees(definition))
+    options = [one for one in _options(definition) if isinstance(one, NodeOptions)]
+    hosts |= {host for one in options for host in one.hosts()}
+    # What a flow inside reads is known when it is run: it may be anything.
+    has_flows = any(one.flows() for one in options)
     reading = [options for plugin, options in plugins if not outbound_hosts(plugin, options)]
-    if not hosts or not (reading or files or chunk_ids):
+    if not hosts or not (reading or files or chunk_ids or has_flows):
         return Exposure()
     return exposure_of(
         subject=flow,
         authors=[flow],
         hosts=frozenset(hosts),
         scope=scope,
-        store_ids=_store_ids([*reading, *files], scope),
+        store_ids=None if has_flows else _store_ids([*reading, *files], scope),
         chunk_ids=chunk_ids,
     )
 
 
-def _nodes(definition: Flow) -> Any:
-    return definition.definition.nodes
+def _nodes(definition: Flow) -> Iterator[NodeDefinition]:
+    """Yield the nodes, and those that they run inside."""
+    for node in definition.definition.nodes:
+        yield node
+        inner = node.config.get("node")
+        if isinstance(inner, dict) and "type" in inner:
+            yield NodeDefinition(
+                name=node.name, type=inner["type"], config=inner.get("config") or {}
+            )
+
+
+def _options(definition: Flow) -> Iterator[Any]:
+    """Yield the options of the nodes, and of those that they run inside."""
+    for config in definition.configs.values():
+        if isinstance(config, NodeOptions):
+            yield config
+            if inner := config.inner():
+                yield inner[1]
 
 
 def _plugins(definition: Flow) -> Iterator[tuple[Any, Mapping[str, Any]]]:
@@ -62,7 +82,8 @@ def _plugins(definition: Flow) -> Iterator[tuple[Any, Mapping[str, Any]]]:
 
 def _addressees(definition: Flow) -> Iterator[str]:
     for node in _nodes(definition):
-        if node.type == "human_review" and "{" in str(node.config.get("message") or ""):
+        shows = "{" in str(node.config.get("message") or "") or node.config.get("editable")
+        if node.type == "human_review" and shows:
             yield REVIEWERS
         mappings = node.config.get("inputMappings") or {}
         given = (str(mappings.get(slot) or "").strip("{} ") for slot in SLOTS)

@@ -17,10 +17,12 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from agents.core.cited_answers import serialize_sources, verdicts_of
-from agents.core.nodes import FileQuery, SourceQueries
-from agents.core.spoken_text import SpokenText
+from agents.core.nodes import FileQuery, FlowOutcome, HttpCall, SourceQueries
+from agents.core.spoken_text import DRAFT, TOKEN, SpokenText
 from agents.flows.definition.source_results import tool_hits
 from agents.flows.definition.state import node_outputs
+from agents.flows.engine.inner_log import InnerLog, RunPlace, outputs_at
+from agents.flows.runs.subflows import SubflowCall, run_subflow
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import ProviderTimeoutError, RAGError
@@ -132,6 +134,29 @@ def _joined(saved: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]
     return {**saved, **said, "inputMappings": mappings}
 
 
+def fetch_address(*, call: HttpCall, deadline: Deadline) -> dict[str, Any]:
+    """Return status, content type and body of a guarded request."""
+    ports, request = SourceContext(), call.request
+    if call.secret:
+        value = ports.secret(call.secret, url=request.url).strip()
+        name, value = (
+            ("Authorization", f"Bearer {value}")
+            if not call.secret_header
+            else (call.secret_header, value)
+        )
+        request = replace(request, headers={**request.headers, name: value})
+    own = Deadline(min(call.timeout_s, max(0.001, deadline.remaining_s)))
+    with deadline.on_cancel(own.cancel):
+        reply = ports.fetch(request, deadline=own)
+    kind = reply.headers.get("content-type", "")
+    text = reply.body.decode("utf-8", "replace")
+    try:
+        body = json.loads(text) if "json" in kind else text
+    except (ValueError, RecursionError):
+        body = text
+    return {"status": reply.status, "content_type": kind, "body": body}
+
+
 # Who reads a stream sees no difference to single pieces, and each costs a row.
 PIECE_S = 0.1
 
@@ -190,10 +215,16 @@ _PUBLIC = ("model", "input_tokens", "output_tokens", "notice")
 class FlowNodeContext:
     """``agents.core.nodes.NodeRun`` on our own services; answers of the past are used again."""
 
-    def __init__(self, log: RunEventLog, node: str, visit: int) -> None:
+    def __init__(self, log: RunEventLog, node: str, visit: int, place: RunPlace) -> None:
         self.node, self.scope, self.deadline = node, log.scope, log.deadline
-        self.prompts: Mapping[str, str] = log.run.version.prompts
-        self.decision = log.decisions.get((node, visit))
+        own = log.run.version.prompts
+        self.prompts: Mapping[str, str] = own if place.prompts is None else place.prompts
+        # Under which name the log has it.
+        self._place, self._name = place, place.prefix + node
+        decided = log.decisions.get((self._name, visit)) or {}
+        self.decision: str | None = decided.get("decision")
+        self.comment: str = decided.get("comment") or ""
+        self.edited: Mapping[str, Any] = decided.get("values") or {}
         self.passages = log.passages
         self._log, self._visit, self._model, self._n_asked = log, visit, log.run.model, 0
         # What the last call of this visit was sent: of the next one only what is new is kept.
@@ -205,7 +236,9 @@ class FlowNodeContext:
 
     async def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Store an event of this node and tell of it."""
-        await self._log.append(kind, self.node, self._visit, data=data)
+        # What is said inside an iteration is not for people.
+        kind = DRAFT if kind == TOKEN and self._place.is_quiet else kind
+        await self._log.append(kind, self._name, self._visit, data=data)
 
     def model_id(self, name: str) -> str:
         """Return the model of the run where it has one, else the named or configured one."""
@@ -221,7 +254,7 @@ class FlowNodeContext:
     ) -> ChatReply:
         """Return the answer, told piece by piece; one that this visit has had is not asked for."""
         spoken = spoken or SpokenText()
-        known = self._log.answers[self.node, self._visit]
+        known = self._log.answers[self._name, self._visit]
         trace = self._trace(request)
         self._n_asked += 1
         if self._n_asked <= len(known):
@@ -233,13 +266,13 @@ class FlowNodeContext:
             reply = await self._reply(name, request, spoken)
         except RAGError as error:
             data = {"error": error.as_dict(), "duration_ms": _ms_since(started)}
-            await self._log.append("model_failed", self.node, self._visit, data=data, trace=trace)
+            await self._log.append("model_failed", self._name, self._visit, data=data, trace=trace)
             raise
         record = asdict(reply)
         data = {key: record[key] for key in _PUBLIC}
         data["duration_ms"] = _ms_since(started)
         await self._log.append(
-            "model_answer", self.node, self._visit, data=data, record=record, trace=trace
+            "model_answer", self._name, self._visit, data=data, record=record, trace=trace
         )
         return reply
 
@@ -283,7 +316,7 @@ class FlowNodeContext:
 
     async def ask_files(self, asked: FileQuery) -> dict[str, Any]:
         """Return what the files say, asked on another thread; a recorded answer is used again."""
-        if known := self._log.answers[self.node, self._visit]:
+        if known := self._log.answers[self._name, self._visit]:
             return dict(known[0]["output"])
         started = time.monotonic()
         output = await run_external(
@@ -291,13 +324,39 @@ class FlowNodeContext:
         )
         data = {"mode": output["mode"], "duration_ms": _ms_since(started)}
         await self._log.append(
-            "model_answer", self.node, self._visit, data=data, record={"output": output}
+            "model_answer", self._name, self._visit, data=data, record={"output": output}
         )
         return output
 
+    async def fetch(self, call: HttpCall) -> dict[str, Any]:
+        """Return what an address answers; the call is told as one of a tool."""
+        started = time.monotonic()
+        told = {"tool": call.request.method, "arguments": {"url": call.request.url}}
+        try:
+            answer = await run_external(fetch_address, call=call, deadline=self.deadline)
+        except RAGError as error:
+            await self.emit("tool", {**told, "error": error.as_dict()})
+            raise
+        shown = {key: answer[key] for key in ("status", "content_type")}
+        await self.emit("tool", {**told, "answer": shown, "duration_ms": _ms_since(started)})
+        return answer
+
     def outputs(self) -> Mapping[str, Mapping[str, Any]]:
         """Return what each node has given in this run so far."""
-        return node_outputs((node, one) for (node, _), one in self._log.updates.items())
+        return node_outputs(outputs_at(self._place, self._log.updates))
+
+    def inside(self) -> InnerLog:
+        """Return the log of what this node runs."""
+        place = self._place.inside(self.node, self._visit, is_quiet=True)
+        return InnerLog(self._log, place)
+
+    async def run_flow(
+        self, name: str, message: str, given: Mapping[str, Any], state: Mapping[str, Any]
+    ) -> FlowOutcome | None:
+        """Return what another flow comes to, None while a person must decide in it."""
+        place = self._place.inside(self.node, self._visit)
+        call = SubflowCall(name, message, given, state)
+        return await run_subflow(self._log, place, (self._name, self._visit), call)
 
     def tool_spec(self, name: str) -> ToolSpec:
         """Return what a model is told of a tool plugin."""
@@ -320,7 +379,7 @@ class FlowNodeContext:
 
     def keep_verdicts(self, answer: VerifiedAnswer) -> None:
         """Keep them for the event of the visit's end."""
-        self._log.verdicts[self.node, self._visit] = verdicts_of(answer)
+        self._log.verdicts[self._name, self._visit] = verdicts_of(answer)
 
     async def _emit_text(self, kind: str, text: str) -> None:
         await self.emit(kind, {"text": text})

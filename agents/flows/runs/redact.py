@@ -157,6 +157,8 @@ class RunRedactor:
         if kind == "tool":
             left["arguments"] = self.value(left.get("arguments"))
             left["error"] = self.value(left.get("error"))
+        if kind == "decided" and "values" in left:
+            left["values"] = self.value(left["values"])
         if kind == "paused":
             left["reviews"] = self.reviews(left.get("reviews") or [])
         return left
@@ -168,8 +170,12 @@ class RunRedactor:
             values = [
                 {**each, "value": self.value(each["value"])} for each in one.get("values", ())
             ]
+            editable = [
+                {**each, "value": self.value(each["value"])} for each in one.get("editable", ())
+            ]
             message = self.text(str(one.get("message") or ""))
-            left.append({**one, "message": message, "values": values})
+            more = {"editable": editable} if editable else {}
+            left.append({**one, "message": message, "values": values, **more})
         return left
 
     def record(self, kind: str, record: str) -> str:
@@ -179,6 +185,8 @@ class RunRedactor:
         packed = json.loads(record)
         if kind == "model_answer":
             packed["merge"] = self._answered(packed["merge"])
+        elif kind == "decided":
+            packed["merge"] |= self.event(kind, packed["merge"])
         elif kind == "node_finished":
             packed = {name: self.state(one) for name, one in packed.items()}
         return json.dumps(packed, ensure_ascii=False)

@@ -101,6 +101,8 @@ def _given(
     run: models.FlowRun, node: str, visit: int
 ) -> tuple[Mapping[str, Any] | None, dict[str, Any] | None]:
     """Return the state that a visit began with, or why nobody can tell any more."""
+    if "." in node:
+        return None, RAGError("What a node inside another was given is not kept.").as_dict()
     found: dict[_Visit, Mapping[str, Any]] = {}
 
     def seen(name: str, number: int, state: Mapping[str, Any]) -> None:
@@ -199,9 +201,12 @@ class _Events:
         return {**taken, "tests": tests}
 
     def decision(self) -> str | None:
-        """Return what a person decided."""
+        """Return what a person decided, and said."""
         row = self._last("decided")
-        return row.data.get("decision") if row and self._is_theirs else None
+        if row is None or not self._is_theirs:
+            return None
+        told = (str(row.data.get(name) or "") for name in ("decision", "comment"))
+        return ": ".join(filter(None, told))
 
     def outputs(self) -> dict[str, Any] | None:
         """Return what the visit added to the state."""

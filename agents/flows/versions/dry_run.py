@@ -19,12 +19,13 @@ from asgiref.sync import async_to_sync
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.core.cited_answers import RunPassages
-from agents.core.nodes import FileQuery, Pause, SourceQueries
+from agents.core.nodes import FileQuery, FlowOutcome, HttpCall, Pause, SourceQueries
 from agents.core.spoken_text import SpokenText
 from agents.flows.definition.archive import read_flow_folder, read_flow_text_file
 from agents.flows.definition.definition import Flow
 from agents.flows.definition.state import initial_state, node_outputs
 from agents.flows.definition.yaml_positions import parse_yaml
+from agents.flows.engine.inner_log import InnerLog, RunPlace, outputs_at
 from agents.flows.versions.load import compiled_graph_of_files
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
@@ -60,6 +61,14 @@ class ExpectedOutcome(_Strict):
     error: str = ""
 
 
+class CaseDecision(_Strict):
+    """What somebody decides, says and edits."""
+
+    decision: str
+    comment: str = ""
+    values: dict[str, Any] = {}
+
+
 class FlowCase(_Strict):
     """One message with all that the flow would be told from outside."""
 
@@ -67,7 +76,7 @@ class FlowCase(_Strict):
     message: str
     state: dict[str, Any] = {}
     sources: dict[str, Any] = {}
-    decisions: dict[str, str | list[str]] = {}
+    decisions: dict[str, str | CaseDecision | list[str | CaseDecision]] = {}
     answers: list[dict[str, Any]] = []
     expect: ExpectedOutcome = ExpectedOutcome()
 
@@ -121,12 +130,7 @@ def stub_outcome(call: SourceCall, given: Any) -> SourceOutcome:
 
     None, that is nothing given, is a failure too.
     """
-    error: RAGError | None = None
-    if given is None:
-        error = NotFoundError("The case has no result of “{name}”.", name=call.name)
-    elif isinstance(given, dict) and given.keys() == {"error"}:
-        error = ProviderError("The source fails: {reason}", reason=given["error"])
-    if error is not None:
+    if error := stub_error(call.name, given):
         return SourceOutcome.failed(call, error)
     items = given if isinstance(given, list) else [given]
     hits = tuple(_hit(item, rank) for rank, item in enumerate(items, 1))
@@ -135,12 +139,19 @@ def stub_outcome(call: SourceCall, given: Any) -> SourceOutcome:
     )
 
 
+def stub_error(name: str, given: Any) -> RAGError | None:
+    """Return the failure that a case gives under a name; nothing given is one, too."""
+    if given is None:
+        return NotFoundError("The case has no result of “{name}”.", name=name)
+    if isinstance(given, dict) and given.keys() == {"error"}:
+        return ProviderError("The source fails: {reason}", reason=given["error"])
+    return None
+
+
 def stub_files(node: str, given: Any) -> dict[str, Any]:
     """Return ``given`` as what a node that asks files gives; raise where it is an error or None."""
-    if given is None:
-        raise NotFoundError("The case has no result of “{name}”.", name=node)
-    if isinstance(given, dict) and given.keys() == {"error"}:
-        raise ProviderError("The source fails: {reason}", reason=given["error"])
+    if error := stub_error(node, given):
+        raise error
     texts = given if isinstance(given, list) else [given]
     output = dict(given) if isinstance(given, dict) else {"documents": [str(one) for one in texts]}
     output.setdefault("documents", [])
@@ -183,11 +194,17 @@ class DryRunLog:
 
     def node_run(self, node: str, visit: int) -> DryRun:
         """Return what a node is lent: the case's own results, answers and decisions."""
-        return DryRun(self, node, visit)
+        return self.lend(RunPlace(), node, visit)
+
+    def lend(self, place: RunPlace, node: str, visit: int) -> DryRun:
+        """Return the same for a node inside another."""
+        return DryRun(self, node, visit, place)
 
     async def started(self, node: str, visit: int) -> None:
         """Note the node."""
-        self.route.append(node)
+        # What runs inside of another is that one's affair.
+        if "." not in node:
+            self.route.append(node)
 
     async def finished(self, node: str, visit: int, update: Mapping[str, Any]) -> None:
         """Keep what templates may ask for."""
@@ -205,12 +222,12 @@ class DryRunLog:
         """Keep nothing."""
 
 
-def _decision(case: FlowCase, node: str, visit: int) -> str | None:
+def _decision(case: FlowCase, node: str, visit: int) -> CaseDecision | None:
     """Return what is decided at a visit: of a list one after the other, then nothing more."""
     decided = case.decisions.get(node)
-    if decided is None or isinstance(decided, str):
-        return decided
-    return decided[visit - 1] if visit <= len(decided) else None
+    if isinstance(decided, list):
+        decided = decided[visit - 1] if visit <= len(decided) else None
+    return CaseDecision(decision=decided) if isinstance(decided, str) else decided
 
 
 class DryRun:
@@ -218,10 +235,13 @@ class DryRun:
 
     scope = Scope.operator()
 
-    def __init__(self, log: DryRunLog, node: str, visit: int) -> None:
-        self._log = log
+    def __init__(self, log: DryRunLog, node: str, visit: int, place: RunPlace) -> None:
+        self._log, self._place, self._visit = log, place, visit
         self.node, self.deadline, self.prompts = node, log.deadline, log.prompts
-        self.decision = _decision(log.case, node, visit)
+        decided = _decision(log.case, place.prefix + node, visit)
+        self.decision = decided.decision if decided else None
+        self.comment = decided.comment if decided else ""
+        self.edited: Mapping[str, Any] = decided.values if decided else {}
         self.passages = log.passages
 
     def count_tokens(self, text: str) -> int:
@@ -259,9 +279,31 @@ class DryRun:
         """Return what the case gives under the node's name: a whole output, texts, or an error."""
         return stub_files(self.node, self._log.case.sources.get(self.node))
 
+    async def fetch(self, call: HttpCall) -> dict[str, Any]:
+        """Return the body that the case gives under the node's name, or its error."""
+        found = self._log.case.sources.get(self.node)
+        if error := stub_error(self.node, found):
+            raise error
+        return {"status": 200, "content_type": "application/json", "body": found}
+
     def outputs(self) -> Mapping[str, Mapping[str, Any]]:
         """Return what each node has given so far."""
-        return node_outputs((node, one) for (node, _), one in self._log.updates.items())
+        return node_outputs(outputs_at(self._place, self._log.updates))
+
+    def inside(self) -> InnerLog:
+        """Return the log of what the node runs."""
+        return InnerLog(self._log, self._place.inside(self.node, self._visit))
+
+    async def run_flow(
+        self, name: str, message: str, given: Mapping[str, Any], state: Mapping[str, Any]
+    ) -> FlowOutcome | None:
+        """Return what the case gives under the node's name: an answer, or it with variables."""
+        found = self._log.case.sources.get(self.node)
+        if error := stub_error(self.node, found):
+            raise error
+        told = found if isinstance(found, dict) else {"answer": found}
+        rest = {key: one for key, one in told.items() if key != "answer"}
+        return FlowOutcome(str(told.get("answer") or ""), rest)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result that the case gives under the tool's name."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from agents import models
 from agents.core.source_configs import DataSourceConfig
 from agents.flows.definition.checks import FlowEnvironment
-from agents.flows.definition.node_configs import RagFilesConfig
+from agents.flows.definition.node_configs import RagFilesConfig, flows_of
+from agents.flows.versions.load import load_flow
 from rag.core.access import Scope
-from rag.core.errors import InvalidInputError
+from rag.core.errors import InvalidInputError, LimitError, NotFoundError
 from rag.core.options import schema_of
 from rag.core.plugins import PLUGINS
 from rag.services.plugins import make_plugin
@@ -27,6 +29,7 @@ def flow_environment(*, scope: Scope) -> FlowEnvironment:
         _check_model,
         partial(PLUGINS.get, "tool"),
         partial(_check_files, scope),
+        partial(_check_flow, scope),
     )
 
 
@@ -48,6 +51,27 @@ def _check_source(scope: Scope, source: DataSourceConfig) -> None:
 def _check_files(scope: Scope, config: RagFilesConfig) -> None:
     if config.fileSearchStoreName:
         find_stores(names=[config.fileSearchStoreName], scope=scope)
+
+
+def _check_flow(scope: Scope, own: str, name: str) -> None:
+    """Raise for a flow that is not there, has no active version, or leads back to ``own``."""
+    waiting: list[tuple[str, ...]] = [(own, name)]
+    known: set[str] = set()
+    while waiting:
+        path = waiting.pop()
+        name = path[-1]
+        if name == own:
+            told = " → ".join(path)
+            raise LimitError("The flow “{name}” runs itself: {path}.", name=own, path=told)
+        if name in known:
+            continue
+        known.add(name)
+        rows = models.FlowVersion.objects.filter(is_active=True, flow__name=name)
+        version = rows.filter(flow__in=models.Flow.objects.runnable(scope)).first()
+        if version is None:
+            raise NotFoundError("There is no flow “{name}” with an active version.", name=name)
+        flow = load_flow(yaml=version.yaml, prompts=version.prompts)
+        waiting += [(*path, one) for one in flows_of(flow.configs.values())]
 
 
 def _check_model(name: str) -> None:

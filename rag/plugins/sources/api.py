@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
-from urllib.parse import quote
 
 from django.utils.translation import gettext_noop
 
@@ -22,6 +21,7 @@ from rag.core.plugins import register
 from rag.core.sources import FetchRequest, SourceQuery, SourceResult
 from rag.plugins.sources.api_items import ItemReader
 from rag.stages.prompting.templates import fill_placeholders
+from rag.stages.prompting.web_request import fill_parameters, fill_path, fill_query
 
 _ENDPOINT = re.compile(r"(https?://)([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
 _NO_CONTENT = (204, 205)
@@ -106,8 +106,11 @@ class ApiSource:
     def _request(self, query: SourceQuery) -> FetchRequest:
         options = self._options
         values = {**query.values, "user_query": query.values.get("user_query", query.text)}
-        params = _texts("params", options.params, values)
-        headers = {"Accept": "application/json", **_texts("headers", options.headers, values)}
+        params = fill_parameters("params", options.params, values)
+        headers = {
+            "Accept": "application/json",
+            **fill_parameters("headers", options.headers, values),
+        }
         if options.auth != "none":
             secret = query.ports.secret(options.secret, url=self._origin).strip()
             if options.auth == "query":
@@ -116,7 +119,7 @@ class ApiSource:
                 headers.update(_auth_header(options, secret))
         body = options.body
         return FetchRequest(
-            url=self._origin + _filled_path(self._path, values) + _encoded(self._query, values),
+            url=self._origin + fill_path(self._path, values) + fill_query(self._query, values),
             method=options.method,
             params=params,
             headers=headers,
@@ -158,39 +161,3 @@ def _auth_header(options: ApiSource.Options, secret: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {secret}"}
     pair = base64.b64encode(f"{options.auth_user}:{secret}".encode()).decode()
     return {"Authorization": f"Basic {pair}"}
-
-
-def _texts(part: str, templates: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the filled templates as texts; what is null is not sent."""
-    texts = {}
-    for name, value in fill_placeholders(templates, values).items():
-        if isinstance(value, bool):
-            texts[str(name)] = "true" if value else "false"
-        elif isinstance(value, (str, int, float)):
-            texts[str(name)] = str(value)
-        elif value is not None:
-            raise InvalidInputError(
-                "“{name}” in {part} is neither a text nor a number nor a boolean.",
-                hint="Lists and objects can only be sent in the body.",
-                name=name,
-                part=part,
-            )
-    return texts
-
-
-def _encoded(template: str, values: Mapping[str, Any]) -> str:
-    return str(fill_placeholders(template, values, encode=lambda text: quote(text, safe="")))
-
-
-def _filled_path(path: str, values: Mapping[str, Any]) -> str:
-    segments = path.split("/")
-    filled = [_encoded(segment, values) for segment in segments]
-    for before, after in zip(segments, filled, strict=True):
-        # A value must not climb out of the path that the template lays down.
-        if before != after and after in ("", ".", ".."):
-            raise InvalidInputError(
-                "The value of {placeholder} cannot stand in the path of the address.",
-                hint="It is empty or only dots.",
-                placeholder=before,
-            )
-    return "/".join(filled)

@@ -17,6 +17,8 @@ from typing import Any
 
 from django_redis.pool import ConnectionFactory
 from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.connection import SSLConnection as AsyncSSLConnection
 from redis.backoff import NoBackoff
 from redis.connection import Connection, SSLConnection
 from redis.exceptions import RedisError
@@ -89,6 +91,23 @@ def connect(url: str) -> Redis:
             hint="Write redis://host:6379/0, rediss://… or unix://….",
         ) from error
     return client
+
+
+_SAME = ("host", "port", "db", "username", "password", "socket_timeout", "socket_connect_timeout")
+
+
+def sync_client(client: Redis | AsyncRedis) -> Redis:
+    """Return a client for threads: the same, or one of the server that an async one asks."""
+    if isinstance(client, Redis):
+        return client
+    pool = client.connection_pool
+    given = pool.connection_kwargs
+    options = {name: given[name] for name in _SAME if given.get(name) is not None}
+    timeouts = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), TIMEOUT_S)
+    if path := given.get("path"):
+        options["unix_socket_path"] = path
+    is_tls = issubclass(pool.connection_class, AsyncSSLConnection)
+    return Redis(**{**timeouts, **options}, ssl=is_tls)
 
 
 class CircuitBreaker:

@@ -21,6 +21,7 @@ from rag.services.stores import find_stores
 
 if TYPE_CHECKING:
     from redis import Redis
+    from redis.asyncio import Redis as AsyncRedis
 
 Results = Sequence[Mapping[str, Any]]
 # What this task has asked last: its results belong to the state that was read then.
@@ -33,14 +34,15 @@ _MAX_RECENT = 32
 class RAGCache:
     """Results by question, store and content types, for one caller's rights and settings.
 
-    ``redis_client`` None takes the installation's cache. Results are kept for ``ttl_seconds``, or
+    ``redis_client`` None takes the installation's cache; of an async one the server is asked by a
+    client of our own, on threads. Results are kept for ``ttl_seconds``, or
     for less if their store says so. ``project_id`` names a store as everywhere: slug, name or
     resource name; NotFoundError for one that ``scope`` may not read.
     """
 
     def __init__(
         self,
-        redis_client: Redis | None = None,
+        redis_client: Redis | AsyncRedis | None = None,
         ttl_seconds: int = 3600,
         *,
         scope: Scope | None = None,

@@ -34,6 +34,7 @@ from rag.stages.text.terms import VERSION
 
 if TYPE_CHECKING:
     from redis import Redis
+    from redis.asyncio import Redis as AsyncRedis
 
     from rag.providers.cache.redis_cache import RedisCache
 
@@ -43,14 +44,14 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 _PARTS = ("core", "models", "providers", "services", "stages")
 
 
-def cache_region(kind: str, redis_client: Redis | None = None) -> SealedCache:
+def cache_region(kind: str, redis_client: Redis | AsyncRedis | None = None) -> SealedCache:
     """Return the cache of ``results`` or ``vectors``: in Redis where one is set up, and here."""
     secret = django_settings.SECRET_KEY
     if redis_client is not None:
         # The client with its async half and its telemetry: only where a server is set up.
-        from rag.providers.cache.redis_cache import RedisCache
+        from rag.providers.cache.redis_cache import RedisCache, sync_client
 
-        return _make(kind, RedisCache(redis_client), secret)
+        return _make(kind, RedisCache(sync_client(redis_client)), secret)
     return _own(kind, conf().redis_url, secret)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
@@ -18,23 +20,28 @@ from rag.services.search.engine import run_search
 from rag.services.search.retrieval import RetrievalRequest, SearchEngine, run_retrieval
 from rag.services.stores import find_stores
 
+log = logging.getLogger(__name__)
 NO_STORE = "No store was named, so nothing was searched."
 
 
 class SmartRetriever:
     """Decides how to search for an agent; ``stores`` are names, slugs or rows, used by default.
 
-    ``search_engine`` is called like ``rag.services.search.engine.run_search``, and never cached.
+    ``search_engine`` is called like ``rag.services.search.engine.run_search``, and never cached; it
+    may stand in the first place.
     """
 
     def __init__(
         self,
-        stores: Sequence[str | models.Store] | str = (),
+        stores: Sequence[str | models.Store] | str | SearchEngine = (),
         *,
         search_engine: SearchEngine | None = None,
     ) -> None:
-        self._stores = _names(stores)
-        self._engine = search_engine or run_search
+        is_engine = callable(stores)
+        self._stores = [] if is_engine else _names(stores)
+        self._engine: SearchEngine = search_engine or (
+            cast(SearchEngine, stores) if is_engine else run_search
+        )
 
     async def retrieve_for_agent(
         self, query: str, context: Mapping[str, Any], retrieval_mode: str = "auto"
@@ -70,6 +77,7 @@ class SmartRetriever:
             return {"results": [], "retrieval_metadata": metadata}
         scope = _scope(context)
         stores = find_stores(names=names, scope=scope)
+        started = time.perf_counter()
         found = run_retrieval(
             RetrievalRequest(
                 query=query,
@@ -80,6 +88,8 @@ class SmartRetriever:
             )
         )
         results = [hit.as_dict() for hit in found.hits]
+        spent_ms = round((time.perf_counter() - started) * 1e3, 1)
+        log.info("retrieved %s hits for an agent in %s ms", len(results), spent_ms)
         return {"results": results, "retrieval_metadata": found.metadata}
 
     def _wanted(self, context: Mapping[str, Any]) -> list[str]:

@@ -85,6 +85,8 @@ def test_all_blocks_are_tried() -> None:
     assert {kind for kind, _ in BLOCKS} == {"yaml", "text", "python", "console", "sh"}
     assert sorted(FILES) == [
         "answers.yaml",
+        "parcels/cases.yaml",
+        "parcels/flow.yaml",
         "refunds/cases.yaml",
         "refunds/documents/terms.md",
         "refunds/flow.yaml",
@@ -92,7 +94,7 @@ def test_all_blocks_are_tried() -> None:
         "refunds/prompts/judge.md",
         "shop_nodes.py",
     ]
-    assert (len(COMMANDS), len(REQUESTS)) == (6, 9)
+    assert (len(COMMANDS), len(REQUESTS)) == (8, 9)
 
 
 def test_every_command_says_what_the_guide_shows(folder: Path, owner: Any) -> None:

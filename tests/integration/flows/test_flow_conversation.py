@@ -10,6 +10,7 @@ from asgiref.sync import async_to_sync
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
+from agents.flows.runs.conversation import MAX_EXCHANGES
 from agents.flows.runs.read import run_summary
 from agents.flows.runs.start import RunRequest, arun_flow
 from agents.flows.versions.versions import activate_version, save_flow_version
@@ -80,6 +81,7 @@ def test_a_session_is_the_conversation_of_its_runs(flow: models.Flow, world: Age
     assert run.state["history_messages"][1]["content"] == "Every 30 days [1]."
     ask(flow, world.scope, "Of another session", session_id="s2")
     assert turns(asked) == ["Of another session"]
+    assert MAX_EXCHANGES == 20
     given = [{"role": "user", "content": "mine"}]
     ask(flow, world.scope, "Given by hand", session_id="s1", history_messages=given)
     assert turns(asked) == ["mine", "Given by hand"]

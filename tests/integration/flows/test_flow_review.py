@@ -10,11 +10,17 @@ from django.test.utils import CaptureQueriesContext
 
 from agents import models
 from agents.flows.definition.archive import FlowFiles
-from agents.flows.runs.control import cancel_flow, decide_review
+from agents.flows.runs.control import ReviewEdit, cancel_flow, decide_review
 from agents.flows.runs.start import RunRequest
 from agents.flows.versions.versions import activate_version, save_flow_version
 from rag.core.access import Scope
-from rag.core.errors import ConflictError, ForbiddenError, UnknownNameError
+from rag.core.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    LimitError,
+    UnknownNameError,
+)
 from rag.services.access.api_keys import scope_of
 from tests.factories import UserFactory
 from tests.integration.flow_world import house as house
@@ -154,3 +160,30 @@ def test_who_cancels_holds_the_run_before_looking_at_it(
     held = next(number for number, sql in enumerate(said) if sql.endswith("FOR UPDATE"))
     assert not any('"agents_flowrun"."seen_at" <' in sql for sql in said[:held])
     assert any('"agents_flowrun"."seen_at" <' in sql for sql in said[held:])
+
+
+def test_who_decides_comments_and_edits_what_is_offered(owner: Scope, tmp_path: Any) -> None:
+    nodes = (
+        "  - {name: set, type: assign, config: {set: {amount: 240, note: x}}}\n"
+        "  - name: review\n    type: human_review\n"
+        "    config: {message: Pay?, decisions: [pay], editable: [amount]}\n"
+        '  - {name: say, type: answer, config: {text: "{amount}: {review_comment}"}}\n'
+    )
+    text = (
+        f"name: paid\nnodes:\n{nodes}edges:\n  - {{from: set, to: review}}\n"
+        "  - {from: review, to: say}\n  - {from: say, to: END}\nentry_node: set\n"
+    )
+    version = save_flow_version(files=FlowFiles(text), scope=owner)
+    activate_version(version=version, scope=owner)
+    run = run_flow(request=RunRequest(flow=version.flow, scope=owner, message="x"))
+    assert run.reviews[0]["editable"] == [{"name": "amount", "value": 240}]
+    for edit, error in (
+        (ReviewEdit(values={"note": "y"}), UnknownNameError),
+        (ReviewEdit(values={"amount": "much"}), InvalidInputError),
+        (ReviewEdit(comment="x" * 5000), LimitError),
+    ):
+        with pytest.raises(error):
+            decide_review(run=run, scope=owner, decision="pay", edit=edit)
+    edit = ReviewEdit("half of it", {"amount": 120})
+    run = resume_flow(run=run, scope=owner, decision="pay", edit=edit)
+    assert (run.status, run.answer) == ("done", "120: half of it"), run.error

@@ -69,7 +69,12 @@ def known_files(config: RagFilesConfig) -> None:
         raise UnknownNameError("store", config.fileSearchStoreName, ["fileSearchStores/handbook"])
 
 
-SURROUNDINGS = FlowEnvironment(known_source, known_model, known_tool, known_files)
+def known_flow(own: str, name: str) -> None:
+    if name != "refunds":
+        raise UnknownNameError("flow", name, ["refunds"])
+
+
+SURROUNDINGS = FlowEnvironment(known_source, known_model, known_tool, known_files, known_flow)
 
 
 def check(text: str) -> list[FlowFinding]:
@@ -219,7 +224,7 @@ entry_node: first
 
 def check_files(text: str) -> list[tuple[int, str]]:
     flow = parse_flow(text, {**CONFIGS, "rag_files": RagFilesConfig}, prompts={"say.md": "{first}"})
-    surroundings = FlowEnvironment(lambda _: None, known_model, known_tool, known_files)
+    surroundings = FlowEnvironment(lambda _: None, known_model, known_tool, known_files, known_flow)
     return [(one.line, one.text) for one in check_flow(flow, surroundings)]
 
 

@@ -96,12 +96,32 @@
   }
   part?.addEventListener("toggle", (event) => { if (event.target.matches("details[data-visit]")) open(event.target); }, true);
 
+  // Adds to a decision what was said and changed; false where that is no JSON.
+  function edited(review, body) {
+    const comment = review.querySelector("[data-comment]").value.trim();
+    if (comment) body.comment = comment;
+    body.values = {};
+    for (const area of review.querySelectorAll("[data-edit]")) {
+      if (area.value === area.defaultValue) continue;
+      try {
+        body.values[area.dataset.edit] = area.dataset.json ? JSON.parse(area.value) : area.value;
+      } catch (error) {
+        tell(`${area.dataset.edit}: ${error.message}`);
+        area.focus();
+        return false;
+      }
+    }
+    return true;
+  }
+
   part?.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-verb]");
     // Not disabled, which would take the focus away.
     if (!button || button.ariaDisabled === "true") return;
     const { verb, decision, node, from, visitNumber } = button.dataset;
     const body = { cancel: {}, replay: { from_node: from, visit: Number(visitNumber ?? 1), wait_s: 0 }, resume: { decision: decision ?? "", node: node ?? "", wait_s: 0 } }[verb];
+    const review = verb === "resume" && button.closest(".flow-review");
+    if (review && !edited(review, body)) return;
     button.ariaDisabled = "true";
     const told = await post(`${form.dataset.api}/${verb}`, body);
     button.ariaDisabled = null;

@@ -29,3 +29,18 @@ def test_a_review_asks_with_its_message_filled_and_then_decides() -> None:
     assert asyncio.run(node.run(state, config, NotedRun(decision="no"))) == {
         "edges_var": {"发布": "no"}
     }
+
+
+def test_a_review_comments_and_gives_back_what_it_edits() -> None:
+    config = HumanReviewConfig(decisions=["yes"], editable=["amount", "response_content"])
+    turns = [{"role": "assistant", "content": "a draft"}]
+    state = {**initial_state(FLOW, "x"), "edges_var": {"amount": 5}, "flow_msgs": turns}
+    paused = asyncio.run(HumanReviewNode().run(state, config, NotedRun()))
+    assert isinstance(paused, Pause)
+    assert paused.editable == {"amount": 5, "response_content": "a draft"}
+    run = NotedRun(decision="yes")
+    run.comment, run.edited = "less", {"amount": 3, "response_content": "better"}
+    assert asyncio.run(HumanReviewNode().run(state, config, run)) == {
+        "edges_var": {"review_decision": "yes", "review_comment": "less", "amount": 3},
+        "flow_msgs": [{"role": "assistant", "content": "better"}],
+    }
