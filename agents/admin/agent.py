@@ -39,6 +39,7 @@ _TALK = (
 _TOOLS = (
     "tools",
     "sources",
+    "mcp_servers",
     "agents",
     "tool_calling",
     "enable_fast_path",

@@ -27,6 +27,7 @@ _LABELS = {
     "summary_tokens": _("Summary, in tokens"),
     "tools": _("Tools"),
     "sources": _("Data sources"),
+    "mcp_servers": _("MCP servers"),
     "agents": _("Agents"),
     "tool_calling": _("How tools are called"),
     "enable_fast_path": _("Short cut for simple questions"),

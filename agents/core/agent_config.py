@@ -80,6 +80,11 @@ class AgentConfig:
     sources: dict[str, Any] = option(
         {}, help="Data sources that the model may ask, by the name it calls them."
     )
+    mcp_servers: dict[str, Any] = option(
+        {},
+        help="External MCP servers by a short name: mcp (the address), tools (those that may be "
+        "called), and perhaps secret and timeout.",
+    )
     agents: list[str] = option([], help="To which agents questions are passed on, by name.")
     tool_calling: Literal["auto", "native", "text"] = option(
         "auto",

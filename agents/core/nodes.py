@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from agents.core.cited_answers import RunPassages
+    from agents.core.source_configs import McpServerConfig
     from agents.core.spoken_text import SpokenText
     from rag.core.ports import ChatRequest
     from rag.core.sources import FetchRequest
@@ -152,6 +153,14 @@ class NodeRun(Protocol):
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a tool's answer; raise UnknownNameError, InvalidInputError, ProviderError."""
+
+    async def mcp_tools(self, server: McpServerConfig) -> Sequence[ToolSpec]:
+        """Return what a server's tools are; raise ProviderError."""
+
+    async def call_mcp(
+        self, server: McpServerConfig, name: str, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the answer of a server's tool; raise InvalidInputError, ProviderError."""
 
     def tool_spec(self, name: str) -> ToolSpec:
         """Return what a model is told of a tool; raise UnknownNameError."""

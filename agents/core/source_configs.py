@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from agents.core.prompts import placeholders
 from agents.core.state import FIELDS
@@ -86,6 +95,61 @@ class SourceToolConfig(DataSourceConfig):
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
     description: str = Field(min_length=1, max_length=2000)
     depends_on: list[str] = Field(default=[], max_length=0)
+
+
+_SEPARATOR = "__"
+
+
+class McpServerConfig(BaseModel):
+    """An external MCP server: ``mcp`` is its address, ``tools`` are those that may be called.
+
+    ``secret`` names one of the installation, sent as a bearer token to hosts that it is meant for;
+    ``timeout`` is in seconds for a call.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mcp: str = Field(pattern=r"^https?://[\w.:\[\]-]+(/[^\s{}]*)?$", max_length=500)
+    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,19}$")
+    tools: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,42}$")]] = Field(
+        min_length=1, max_length=50
+    )
+    secret: str = ""
+    timeout: float = Field(default=30, gt=0, le=300)
+
+    @property
+    def host(self) -> str:
+        """Return the host that is called."""
+        return self.mcp.partition("://")[2].partition("/")[0]
+
+    @property
+    def names(self) -> list[str]:
+        """Return its tools as models call them."""
+        return list(map(self.name_of, self.tools))
+
+    def name_of(self, tool: str) -> str:
+        """Return the name by which models call a tool."""
+        return f"{self.name}{_SEPARATOR}{tool}"
+
+    def tool_of(self, name: str) -> str:
+        """Return the server's own name of a tool."""
+        return name.removeprefix(f"{self.name}{_SEPARATOR}")
+
+
+def _kind_of_tool(value: Any) -> str:
+    if isinstance(value, str):
+        return "str"
+    is_server = isinstance(value, McpServerConfig) or (isinstance(value, dict) and "mcp" in value)
+    return "McpServerConfig" if is_server else "SourceToolConfig"
+
+
+# A tool plugin by its name, a data source that a model may ask, or a server with its tools.
+ToolConfig = Annotated[
+    Annotated[str, Tag("str")]
+    | Annotated[SourceToolConfig, Tag("SourceToolConfig")]
+    | Annotated[McpServerConfig, Tag("McpServerConfig")],
+    Discriminator(_kind_of_tool),
+]
 
 
 class RagNodeConfig(BaseModel):

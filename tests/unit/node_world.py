@@ -109,6 +109,14 @@ class NotedRun:
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return self.tools[name](arguments)
 
+    async def mcp_tools(self, server: Any) -> list[ToolSpec]:
+        return [ToolSpec(name, f"does {name}") for name in server.names]
+
+    async def call_mcp(
+        self, server: Any, name: str, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return self.tools[name](arguments)
+
     def tool_spec(self, name: str) -> ToolSpec:
         if name not in self.tools:
             raise UnknownNameError("tool", name, self.tools)

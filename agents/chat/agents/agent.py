@@ -229,6 +229,7 @@ class RAGAgent:
                 path=self._path,
             )
             self._team.person = self.person
+        tools = AgentTools(self._agent, chat, self._scope, self._stores, self.person)
         self.run = AnswerContext(
             config=self._agent.settings,
             chat=chat,
@@ -244,8 +245,10 @@ class RAGAgent:
             page=self.page,
             project=self._agent.project,
             team=self._team,
-            tools=AgentTools(self._agent, chat, self._scope, self._stores, self.person),
+            tools=tools,
         )
+        for fault in await tools.load():
+            await self.run.emit("notice", {"step": "tools", "text": str(fault)})
         return await engine.run(self.run.initial_state(query, given), self.run)
 
     async def generate(

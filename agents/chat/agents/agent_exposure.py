@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from agents import models
-from agents.chat.agents.tools import MEMORY_TOOL
+from agents.chat.agents.tools import MEMORY_TOOL, agent_servers
 from agents.runtime.outbound import Exposure, exposure_of
 from rag.core.access import Scope
 from rag.core.plugins import PLUGINS, outbound_hosts
@@ -66,7 +66,9 @@ def _hosts(agent: models.Agent) -> set[str]:
     tools = [PLUGINS.get("tool", name) for name in _tools(agent)]
     found = [outbound_hosts(plugin, options) for plugin, options in called]
     found += [outbound_hosts(tool, {}) for tool in tools]
-    return {host for hosts in found for host in hosts}
+    is_react = agent.agent_type == models.Agent.Type.REACT
+    servers = agent_servers(config=agent.settings) if is_react else []
+    return {host for hosts in found for host in hosts} | {one.host for one in servers}
 
 
 def _store_ids(team: Sequence[models.Agent]) -> set[int] | None:

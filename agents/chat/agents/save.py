@@ -11,7 +11,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from agents import models
-from agents.chat.agents.tools import agent_sources
+from agents.chat.agents.tools import agent_servers, agent_sources
 from agents.core.agent_config import DEFAULT_ITERATIONS, AgentConfig
 from agents.core.source_configs import DataSourceConfig
 from agents.flows.versions.environment import flow_environment
@@ -40,6 +40,8 @@ def check_agent(*, name: str, kind: str, config: AgentConfig, scope: Scope) -> N
     for source in agent_sources(config=config).values():
         given = DataSourceConfig.model_construct(type=source.call.plugin, **source.call.options)
         environment.check_source(given)
+    for server in agent_servers(config=config):
+        environment.check_server(server)
     if kind == _SUPERVISOR:
         _check_members(name, config, scope)
 

@@ -15,9 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
+from pydantic import ValidationError
+
 from agents import models
 from agents.core.agent_config import AgentConfig
 from agents.core.react import ToolResult
+from agents.core.source_configs import McpServerConfig
+from agents.runtime.mcp_client import call_mcp_tool, mcp_tools
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError, ProviderError, RAGError, UnknownNameError
@@ -29,7 +33,7 @@ from rag.core.tools import ToolSpec, call_tool, spec_of
 from rag.services.plugins import make_plugin
 from rag.services.search import filter_by_threshold
 from rag.services.sources import SourceCall, SourceContext, ask_source
-from rag.services.threads import run_until
+from rag.services.threads import run_external, run_until
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +87,31 @@ def run_tool_plugin(
     return tool_result(call(tool, given))
 
 
-MAX_SOURCES = 20
+MAX_SOURCES, MAX_SERVERS = 20, 10
+
+
+def agent_servers(*, config: AgentConfig) -> list[McpServerConfig]:
+    """Return the MCP servers of a config; raise InvalidInputError for one that cannot be asked."""
+    if len(config.mcp_servers) > MAX_SERVERS:
+        raise InvalidInputError("An agent has at most {limit} MCP servers.", limit=MAX_SERVERS)
+    servers = []
+    for name, given in config.mcp_servers.items():
+        try:
+            servers.append(McpServerConfig.model_validate({**dict(given), "name": name}))
+        except (ValidationError, TypeError, ValueError) as error:
+            reason = "it is no object"
+            if isinstance(error, ValidationError):
+                first = error.errors(include_url=False)[0]
+                reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise InvalidInputError(
+                "The MCP server “{name}” is wrong: {reason}",
+                hint="It has mcp (its address) and tools, and perhaps secret and timeout.",
+                name=name,
+                reason=reason,
+            ) from None
+    return servers
+
+
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _OWN = ("type", "description", "timeout_s", "retries")
 _PARAMETERS = {
@@ -198,13 +226,32 @@ class AgentTools:
         self.recalled: set[str] = set()
         self._narrow = replace(scope, only_store_ids=frozenset(store.pk for store in stores))
         self.searches_stores = SEARCH in config.tools and bool(stores)
-        self.knows_more = bool(config.sources) or not STORE_TOOLS.issuperset(config.tools)
+        has_others = bool(config.sources or config.mcp_servers)
+        self.knows_more = has_others or not STORE_TOOLS.issuperset(config.tools)
+        self._servers: dict[str, McpServerConfig] = {}
+        self._offered: list[ToolSpec] = []
+
+    async def load(self) -> list[RAGError]:
+        """Ask the MCP servers what their tools are; return why some are not offered."""
+        faults: list[RAGError] = []
+        for server in agent_servers(config=self._config):
+            deadline = Deadline(min(self._config.tool_timeout_s, self.deadline.remaining_s))
+            try:
+                specs = await run_external(mcp_tools, server=server, deadline=deadline)
+            except RAGError as error:
+                log.warning("the tools of a server are not offered: %s", error)
+                faults.append(error)
+                continue
+            self._offered += specs
+            self._servers |= {spec.name: server for spec in specs}
+        return faults
 
     @cached_property
     def specs(self) -> Sequence[ToolSpec]:
         """Return what the model is told of its tools; raise UnknownNameError for one not there."""
         tools = [offered_tool_spec(name=name) for name in dict.fromkeys(self._config.tools)]
-        return [*tools, *(source_tool_spec(source=one) for one in self._sources.values())]
+        sources = [source_tool_spec(source=one) for one in self._sources.values()]
+        return [*tools, *sources, *self._offered]
 
     @cached_property
     def _sources(self) -> dict[str, AgentSource]:
@@ -242,7 +289,9 @@ class AgentTools:
         return replace(result, duration_ms=(time.perf_counter() - started) * 1e3)
 
     def _time_of(self, name: str) -> float:
-        source = self._sources.get(name)
+        source, server = self._sources.get(name), self._servers.get(name)
+        if server is not None:
+            return min(server.timeout, self.deadline.remaining_s)
         most_s = source.call.timeout_s if source else self._config.tool_timeout_s
         return min(most_s, self.deadline.remaining_s)
 
@@ -257,6 +306,9 @@ class AgentTools:
                 scope=self._scope,
                 deadline=deadline,
             )
+        if name in self._servers:
+            call = partial(call_mcp_tool, server=self._servers[name], name=name)
+            return lambda: ToolResult(call(arguments=arguments, deadline=deadline))
         if name not in self._config.tools:
             raise UnknownNameError("tool", name, [spec.name for spec in self.specs])
         # What is remembered belongs to the person, whatever stores they ask in.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agents.core.source_configs import DataSourceConfig, RagNodeConfig
+from agents.core.source_configs import DataSourceConfig, McpServerConfig, RagNodeConfig
 from agents.flows.definition.check_graph import check_edges, check_graph
 from agents.flows.definition.check_variables import check_variables
 from agents.flows.definition.definition import Flow
@@ -22,6 +22,7 @@ class FlowEnvironment:
     check_model: Callable[[str], None]
     check_tool: Callable[[str], object]
     check_files: Callable[[RagFilesConfig], None]
+    check_server: Callable[[McpServerConfig], None]
     # The name of the flow itself, and of one that it runs.
     check_flow: Callable[[str, str], None]
 
@@ -58,6 +59,8 @@ def _check_node(
             with found.reporting((*key, "tools", place)):
                 if isinstance(tool, str):
                     surroundings.check_tool(tool)
+                elif isinstance(tool, McpServerConfig):
+                    surroundings.check_server(tool)
                 else:
                     surroundings.check_source(tool)
     for name in config.flows() if isinstance(config, NodeOptions) else ():

@@ -30,7 +30,8 @@ def schema_fields(model: type[BaseModel], path: Sequence[int | str]) -> list[str
                 if step in (name, one.alias)
             ]
             # A step may name a member of a union instead of a field.
-            here = [one for each in annotations for one in _models(each)] or here
+            inner = [one for each in annotations for one in _models(each)]
+            here = inner or [one for one in here if one.__name__ == step] or here
     if len(here) != 1:
         return []
     return [one.alias or name for name, one in here[0].model_fields.items()]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from agents.core.model_options import ModelConfig, StrictConfig
-from agents.core.source_configs import ResultKey, SourceToolConfig
+from agents.core.source_configs import McpServerConfig, ResultKey, ToolConfig
 from agents.core.state import IDENTITY
 
 _KEY = r"^[^\W\d]\w{0,63}$"
@@ -62,14 +62,15 @@ def flows_of(configs: Iterable[object]) -> Iterator[str]:
 class AgentNodeConfig(NodeOptions):
     """A node that asks a model. ``prompt`` is a file beside the flow; no ``model``: the
     installation's own. ``output_schema`` is the JSON schema that the answer must have. ``tools``
-    are names of tool plugins, and data sources with a description. ``citation_failure`` says what
-    becomes of sentences that its sources do not say: they are marked, dropped, or written anew.
-    A model that fails is asked ``retries`` times more, then the ``fallback_models`` in turn; when
-    all fail, ``default`` is the answer: ``response_content`` and variables."""
+    are names of tool plugins, data sources with a description, and MCP servers.
+    ``citation_failure`` says what becomes of sentences that its sources do not say: they are
+    marked, dropped, or written anew. A model that fails is asked ``retries`` times more, then the
+    ``fallback_models`` in turn; when all fail, ``default`` is the answer:
+    ``response_content`` and variables."""
 
     prompt: str
     model: ModelConfig | None = None
-    tools: list[str | SourceToolConfig] = Field(default=[], max_length=50)
+    tools: list[ToolConfig] = Field(default=[], max_length=50)
     output_schema: dict[str, Any] | None = None
     context_tokens: int = Field(default=4000, ge=100, le=1_000_000)
     citation_failure: Literal["mark", "drop", "repair"] = "mark"
@@ -79,12 +80,16 @@ class AgentNodeConfig(NodeOptions):
 
     @field_validator("tools")
     @classmethod
-    def _named_once(cls, tools: list[str | SourceToolConfig]) -> list[str | SourceToolConfig]:
+    def _named_once(cls, tools: list[ToolConfig]) -> list[ToolConfig]:
         names = [tool if isinstance(tool, str) else tool.name for tool in tools]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"two tools are called “{name}”: give each its own name")
         return tools
+
+    def hosts(self) -> frozenset[str]:
+        """Return the hosts of its MCP servers."""
+        return frozenset(one.host for one in self.tools if isinstance(one, McpServerConfig))
 
     def sets(self) -> frozenset[str]:
         """Return the properties of the schema."""

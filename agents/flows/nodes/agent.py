@@ -67,6 +67,7 @@ async def _answered(
 ) -> dict[str, Any]:
     await _number_results(state, run)
     tools = Toolbox(config.tools, run, source_values(state))
+    await tools.load()
     calls = ModelCalls(config, run, tools)
     is_json = _asks_for_json(config, run)
     request = _request(state, config, run)

@@ -9,7 +9,7 @@ from typing import Any
 from agents.core.cited_answers import number_of, serialize_sources
 from agents.core.nodes import NodeRun
 from agents.core.prompts import fill_prompt, language_of, prompt_file
-from agents.core.source_configs import SourceToolConfig
+from agents.core.source_configs import McpServerConfig, SourceToolConfig, ToolConfig
 from agents.core.tool_calls import example_call
 from agents.flows.definition.source_results import hits_of, shape_results, tool_hits
 from agents.flows.nodes.rag import ask_sources
@@ -35,12 +35,22 @@ class Toolbox:
     """The tools of one visit; ``found`` keeps what its sources found, by their names."""
 
     def __init__(
-        self, tools: Sequence[str | SourceToolConfig], run: NodeRun, values: Mapping[str, Any]
+        self, tools: Sequence[ToolConfig], run: NodeRun, values: Mapping[str, Any]
     ) -> None:
         self._run, self._values = run, values
-        self._sources = {tool.name: tool for tool in tools if not isinstance(tool, str)}
-        self.names = tuple(tool if isinstance(tool, str) else tool.name for tool in tools)
+        self._sources = {one.name: one for one in tools if isinstance(one, SourceToolConfig)}
+        self._servers = {
+            name: one for one in tools if isinstance(one, McpServerConfig) for name in one.names
+        }
+        self._offered: dict[str, ToolSpec] = {}
+        names = [_names(tool) for tool in tools]
+        self.names = tuple(name for each in names for name in each)
         self.found: dict[str, list[dict[str, Any]]] = {}
+
+    async def load(self) -> None:
+        """Ask the MCP servers what their tools are; raise ProviderError."""
+        for server in {one.name: one for one in self._servers.values()}.values():
+            self._offered |= {spec.name: spec for spec in await self._run.mcp_tools(server)}
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools as a model is told of them; raise UnknownNameError."""
@@ -73,6 +83,8 @@ class Toolbox:
                 raise UnknownNameError("tool", name, self.names)
             if source:
                 result = await self._ask(source, asked.arguments)
+            elif server := self._servers.get(name):
+                result = await self._run.call_mcp(server, name, asked.arguments)
             else:
                 result = await self._run.call_tool(name, asked.arguments)
         except ConfigurationError:
@@ -97,6 +109,8 @@ class Toolbox:
 
     def _spec(self, name: str) -> ToolSpec:
         source = self._sources.get(name)
+        if name in self._servers:
+            return self._offered[name]
         if source is None:
             return self._run.tool_spec(name)
         return ToolSpec(name, source.description, _QUESTION)
@@ -123,3 +137,9 @@ class Toolbox:
         }
         await self._run.emit("tool", {**event, **more})
         return {"results": results}
+
+
+def _names(tool: ToolConfig) -> list[str]:
+    if isinstance(tool, McpServerConfig):
+        return tool.names
+    return [tool if isinstance(tool, str) else tool.name]

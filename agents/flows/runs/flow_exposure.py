@@ -76,7 +76,7 @@ def _plugins(definition: Flow) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         for one in node.config.get("tools") or ():
             if isinstance(one, str):
                 yield PLUGINS.get("tool", one), {}
-            else:
+            elif "mcp" not in one:
                 yield PLUGINS.get("source", str(one.get("type"))), one
 
 

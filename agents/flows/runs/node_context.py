@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agents.core.cited_answers import serialize_sources, verdicts_of
 from agents.core.nodes import FileQuery, FlowOutcome, HttpCall, SourceQueries
+from agents.core.source_configs import McpServerConfig
 from agents.core.spoken_text import DRAFT, TOKEN, SpokenText
 from agents.flows.definition.source_results import tool_hits
 from agents.flows.definition.state import node_outputs
 from agents.flows.engine.inner_log import InnerLog, RunPlace, outputs_at
 from agents.flows.runs.subflows import SubflowCall, run_subflow
+from agents.runtime.mcp_client import call_mcp_tool, mcp_tools
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import ProviderTimeoutError, RAGError
+from rag.core.errors import ProviderError, ProviderTimeoutError, RAGError
 from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel, ChatRequest
@@ -36,7 +40,7 @@ from rag.services.answers import RagNodeRequest, find_rag_node, run_rag_node
 from rag.services.plugins import make_plugin
 from rag.services.search import cache_region
 from rag.services.sources import SourceCall, SourceContext, SourceOutcome, run_sources
-from rag.services.threads import run_blocking, run_external
+from rag.services.threads import run_blocking, run_external, run_until
 from rag.services.tokens import count_tokens
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import chat_for
@@ -45,6 +49,7 @@ from rag.stages.citing.verify import VerifiedAnswer
 if TYPE_CHECKING:
     from agents.flows.runs.event_log import RunEventLog
 
+log = logging.getLogger(__name__)
 _NAMED = re.compile(r"\{([^\W\d]\w*)\}")
 
 
@@ -209,6 +214,23 @@ def _told_turn(message: Message) -> str:
     return f"{message.content}\n{json.dumps(calls, ensure_ascii=False)}".strip()
 
 
+# So long a tool may take, whatever else a run has to do.
+TOOL_TIMEOUT_S = 300.0
+
+
+def _tool_fault(name: str, fault: BaseException) -> RAGError:
+    """Return how a tool's fault is told: a RAGError as it is, any other by its kind alone."""
+    if isinstance(fault, RAGError):
+        return fault
+    log.error("the tool %s has a fault", name, exc_info=fault)
+    return ProviderError(
+        "The tool {name} has a fault ({kind}).",
+        hint="The server's log says where.",
+        name=name,
+        kind=type(fault).__name__,
+    )
+
+
 _PUBLIC = ("model", "input_tokens", "output_tokens", "notice")
 
 
@@ -365,12 +387,38 @@ class FlowNodeContext:
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a tool's answer, worked out on another thread for the run's own scope."""
 
-        def call() -> dict[str, Any]:
+        def call(deadline: Deadline) -> dict[str, Any]:
             tool, ports = make_plugin(kind="tool", name=name), SourceContext()
-            return call_tool(tool, arguments, scope=self.scope, deadline=self.deadline, ports=ports)
+            return call_tool(tool, arguments, scope=self.scope, deadline=deadline, ports=ports)
 
+        return await self._told(name, arguments, call)
+
+    async def mcp_tools(self, server: McpServerConfig) -> tuple[ToolSpec, ...]:
+        """Return what a server's tools are."""
+        return await run_external(mcp_tools, server=server, deadline=self.deadline)
+
+    async def call_mcp(
+        self, server: McpServerConfig, name: str, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the answer of a server's tool."""
+
+        def call(deadline: Deadline) -> dict[str, Any]:
+            return call_mcp_tool(server=server, name=name, arguments=arguments, deadline=deadline)
+
+        return await self._told(name, arguments, call)
+
+    async def _told(
+        self, name: str, arguments: Mapping[str, Any], call: Callable[[Deadline], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Return what a call comes to; its answer is told, and can be cited."""
         started = time.monotonic()
-        answer = await run_external(call)
+        own = Deadline(min(TOOL_TIMEOUT_S, max(0.001, self.deadline.remaining_s)))
+        with self.deadline.on_cancel(own.cancel):
+            done = await run_until(partial(call, own), name=name, deadline=own)
+        fault = done.exception()
+        if fault is not None:
+            raise _tool_fault(name, fault) from fault
+        answer = done.result()
         spent_ms = _ms_since(started)
         passages = serialize_sources(self.passages.number(tool_hits(name, answer)))
         event = {"tool": name, "arguments": dict(arguments), "answer": answer}

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.core.cited_answers import RunPassages
 from agents.core.nodes import FileQuery, FlowOutcome, HttpCall, Pause, SourceQueries
+from agents.core.source_configs import McpServerConfig
 from agents.core.spoken_text import SpokenText
 from agents.flows.definition.archive import read_flow_folder, read_flow_text_file
 from agents.flows.definition.definition import Flow
@@ -311,6 +312,16 @@ class DryRun:
         if not isinstance(found, dict):
             raise NotFoundError("The case has no result of “{name}”.", name=name)
         return found
+
+    async def mcp_tools(self, server: McpServerConfig) -> list[ToolSpec]:
+        """Return the names of a server's tools: nobody is asked."""
+        return [ToolSpec(name, "") for name in server.names]
+
+    async def call_mcp(
+        self, server: McpServerConfig, name: str, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the result that the case gives under the tool's name."""
+        return await self.call_tool(name, arguments)
 
     def tool_spec(self, name: str) -> ToolSpec:
         """Return what is known of a tool; one that is not installed has but its name."""

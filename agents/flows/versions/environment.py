@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from agents import models
-from agents.core.source_configs import DataSourceConfig
+from agents.core.source_configs import DataSourceConfig, McpServerConfig
 from agents.flows.definition.checks import FlowEnvironment
 from agents.flows.definition.node_configs import RagFilesConfig, flows_of
 from agents.flows.versions.load import load_flow
@@ -29,6 +29,7 @@ def flow_environment(*, scope: Scope) -> FlowEnvironment:
         _check_model,
         partial(PLUGINS.get, "tool"),
         partial(_check_files, scope),
+        _check_server,
         partial(_check_flow, scope),
     )
 
@@ -72,6 +73,12 @@ def _check_flow(scope: Scope, own: str, name: str) -> None:
             raise NotFoundError("There is no flow “{name}” with an active version.", name=name)
         flow = load_flow(yaml=version.yaml, prompts=version.prompts)
         waiting += [(*path, one) for one in flows_of(flow.configs.values())]
+
+
+def _check_server(server: McpServerConfig) -> None:
+    """Raise for a secret that is not there or may not be sent to the server."""
+    if server.secret:
+        SourceContext().secret(server.secret, url=server.mcp)
 
 
 def _check_model(name: str) -> None:

@@ -11,3 +11,4 @@ from citable_glossary import reranker as reranker
 from citable_glossary import source as source
 from citable_glossary import splitter as splitter
 from citable_glossary import tool as tool
+from citable_glossary import web_search as web_search

@@ -78,6 +78,7 @@ def test_it_is_there_once_it_is_installed(installed: Path) -> None:
     kinds = {name: after[name]["kind"] for name in set(after) - set(before)}
     assert kinds == {
         "glossary": "source",
+        "web_search": "source",
         "plain_words": "enhancer",
         "word_overlap": "reranker",
         "letters": "embedding",

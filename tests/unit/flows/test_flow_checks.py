@@ -74,7 +74,9 @@ def known_flow(own: str, name: str) -> None:
         raise UnknownNameError("flow", name, ["refunds"])
 
 
-SURROUNDINGS = FlowEnvironment(known_source, known_model, known_tool, known_files, known_flow)
+SURROUNDINGS = FlowEnvironment(
+    known_source, known_model, known_tool, known_files, lambda _: None, known_flow
+)
 
 
 def check(text: str) -> list[FlowFinding]:
@@ -224,7 +226,9 @@ entry_node: first
 
 def check_files(text: str) -> list[tuple[int, str]]:
     flow = parse_flow(text, {**CONFIGS, "rag_files": RagFilesConfig}, prompts={"say.md": "{first}"})
-    surroundings = FlowEnvironment(lambda _: None, known_model, known_tool, known_files, known_flow)
+    surroundings = FlowEnvironment(
+        lambda _: None, known_model, known_tool, known_files, lambda _: None, known_flow
+    )
     return [(one.line, one.text) for one in check_flow(flow, surroundings)]
 
 

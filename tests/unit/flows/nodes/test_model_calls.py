@@ -108,6 +108,17 @@ def test_a_fallback_without_tools_goes_on_where_one_with_them_failed() -> None:
     assert roles == ["system", "user", "assistant", "user"]
 
 
+def test_tools_of_an_mcp_server_are_called_by_its_name() -> None:
+    shop = {"mcp": "https://tools.example/mcp", "name": "shop", "tools": ["find"]}
+    call = json.dumps({"tool": "shop__find", "arguments": {"q": "vase"}})
+    run = NotedRun(call, "Found.", tools={"shop__find": lambda given: {"text": given["q"]}})
+    assert ask(run, tools=[shop])["flow_msgs"][0]["content"] == "Found."
+    assert "shop__find: does shop__find" in run.requests[0][1].messages[0].content
+    assert '{"text": "vase"}' in run.requests[1][1].messages[-1].content
+    config = AgentNodeConfig.model_validate({"prompt": "p.md", "tools": [shop]})
+    assert config.hosts() == {"tools.example"}
+
+
 def test_the_words_for_tools_are_in_the_flows_language() -> None:
     run = NotedRun("好", tools=LOOK)
     run.prompts = {"p.md": "请根据资料回答用户的问题。"}

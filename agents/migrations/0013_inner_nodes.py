@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents', '0011_outbound_grants'),
+        ('agents', '0012_widgets'),
     ]
 
     operations = [
