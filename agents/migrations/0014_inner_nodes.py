@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('agents', '0012_widgets'),
+        ('agents', '0013_widget_audit'),
     ]
 
     operations = [
