@@ -7,7 +7,7 @@ WORKERS ?= 3
 SOAK_S ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow watch format smoke-gemini smoke-model upgrade-test soak fuzz clients bench house screenshots lint stop clean
+.PHONY: help demo serve test test-slow watch format smoke-gemini smoke-model upgrade-test soak fuzz clients bench profile house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ clients: .venv/tools  ## programs on clients of other people, against our server
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
 	@for name in quality smart_retrieval answerability analysis conversation citations grounding tables extractive search cache ingest documents ocr flows agents lifecycle swap admin_pages connectors; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+profile: .venv/tools  ## milliseconds and statements of one search over HTTP, part by part with budgets
+	@$(BIN)/python -m benchmarks.http_profile
 
 house: .venv/tools  ## how many files, names and lines there are, and how many a request passes
 	@$(BIN)/python -m benchmarks.house

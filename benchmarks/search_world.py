@@ -78,7 +78,17 @@ def build_world(report: Report, spool: Spool, questions: list[Question]) -> Worl
     PLUGINS.add("embedding", fake_provider("bench", make))
     KnownVectors.known.update(known_vectors(questions))
     store = create_store(name="bench", embedding_model=f"bench:{DIM}")
+    files = load_store(report, spool, store)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT min(id) FROM rag_chunk")
+        first_id = cursor.fetchone()[0]
+    return World(store, spool, files, questions, first_id)
+
+
+def load_store(report: Report, spool: Spool, store: models.Store) -> list[models.File]:
+    """Load the spool into an empty store, print speed and sizes, and return its files."""
     files = _files(store, -(-spool.n // PER_DOCUMENT))
+    assert store.space_id is not None
     target = LoadTarget(store.pk, store.space_id)
     begun = time.perf_counter()
     with tqdm(total=spool.n, desc="loading", leave=False) as bar:
@@ -93,10 +103,8 @@ def build_world(report: Report, spool: Spool, questions: list[Question]) -> Worl
     with connection.cursor() as cursor:
         # Autovacuum would come within a minute.
         cursor.execute("VACUUM ANALYZE")
-        cursor.execute("SELECT min(id) FROM rag_chunk")
-        first_id = cursor.fetchone()[0]
     store.refresh_from_db()
-    return World(store, spool, files, questions, first_id)
+    return files
 
 
 def _files(store: models.Store, n: int) -> list[models.File]:

@@ -12,6 +12,8 @@ from types import FrameType
 from typing import Any
 
 import django
+from django.core.signals import request_started
+from django.db import close_old_connections, reset_queries
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 Message = Mapping[str, Any]
@@ -27,6 +29,10 @@ from project.mcp_app import PATHS, mcp_application  # noqa: E402  models need th
 from project.request_limits import LimitedASGIHandler  # noqa: E402
 from rag.services.wiring.registry import warm_up  # noqa: E402
 
+# A connection goes back to its pool when its request ends; at the beginning there is none to look
+# at, and looking changes threads.
+request_started.disconnect(close_old_connections)
+request_started.disconnect(reset_queries)
 django_application = LimitedASGIHandler()
 
 

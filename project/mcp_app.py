@@ -9,13 +9,13 @@ import io
 from typing import Any
 from urllib.parse import urlsplit
 
-from asgiref.sync import ThreadSensitiveContext
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse
 from django.utils.translation import get_language_from_request, override
 
 from project.request_limits import Receive, Send, read_limited_body, read_request
+from project.request_threads import RequestThreadContext
 from rag.api.http.authentication import authenticate, require_right
 from rag.api.http.errors import map_error, map_status, render_json
 from rag.core.errors import ForbiddenError
@@ -28,7 +28,7 @@ PATHS = frozenset({settings.MCP_PATH, f"{settings.MCP_PATH}/"})
 
 async def mcp_application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Serve one request of a caller whose key may read."""
-    async with ThreadSensitiveContext():
+    async with RequestThreadContext():
         request = read_request(scope, io.BytesIO())
         if isinstance(request, HttpResponse):
             await _send(request, send)

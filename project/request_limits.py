@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 import codecs
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from io import BytesIO
 from typing import Any
 
 from django.core.exceptions import SuspiciousOperation
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import CsrfViewMiddleware
 from django.utils.functional import cached_property
 from django.utils.translation import get_language_from_request, override
 
+from project.middleware import check_csrf_on_loop
+from project.request_threads import RequestThreadContext
 from rag.api.http.errors import map_error, map_status, render_json
 from rag.core.errors import LimitError
 
@@ -98,7 +102,21 @@ class LimitedASGIHandler(ASGIHandler):
         if scope["type"] == "websocket":
             await send({"type": "websocket.close"})
             return
-        await super().__call__(scope, LimitedBody(scope, receive), send)
+        async with RequestThreadContext():
+            await super().__call__(scope, LimitedBody(scope, receive), send)
+
+    def adapt_method_mode(
+        self,
+        is_async: bool,
+        method: Any,
+        method_is_async: bool | None = None,
+        debug: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Return the method for the event loop or a thread; the CSRF check chooses by itself."""
+        if is_async and isinstance(getattr(method, "__self__", None), CsrfViewMiddleware):
+            return partial(check_csrf_on_loop, method)
+        return super().adapt_method_mode(is_async, method, method_is_async, debug, name)
 
     async def read_body(self, receive: Receive) -> Any:
         """Return the body as a file, an empty one with the reason when it is refused."""
