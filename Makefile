@@ -7,7 +7,7 @@ WORKERS ?= 3
 SOAK_S ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow watch format smoke-gemini smoke-model upgrade-test soak fuzz clients bench profile house screenshots lint stop clean
+.PHONY: help demo serve test test-slow watch format smoke-gemini smoke-model upgrade-test soak fuzz transcript clients bench profile house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ soak: .venv/tools  ## an hour of work, kills and full disks (SOAK_S=3600); nothi
 
 fuzz: .venv/tools  ## 10,000 generated requests of the OpenAPI document, with real ids; some minutes
 	@$(BIN)/python -m pytest -q -s -n0 tests/fuzz/published_schema.py
+
+transcript: .venv/tools  ## ten questions over every path that answers, of models that invent, contradict and cite nothing
+	@$(BIN)/python -m pytest -q -s -n0 tests/clients/transcript.py
 
 clients: .venv/tools  ## programs on clients of other people, against our server
 	@$(PYTHON) -m venv $${CITABLE_VAR:-var}/clients

@@ -59,6 +59,7 @@ _UNHELD = {
     ("contradicted", True): "与资料不符：“{text}”",
     ("contradicted", False): "The source says otherwise: “{text}”",
 }
+_WITHDRAWN = {True: "以上内容已撤回。", False: "What stands above is withdrawn."}
 _MARKS = re.compile(r"\[\d{1,4}\]")
 
 
@@ -138,6 +139,7 @@ class OpenAIAnswer:
     finished: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, Any] | None = None
     _usage: Mapping[str, Any] = field(default_factory=dict)
+    _begins: int = 0
     _cut: StopSequences = field(default_factory=StopSequences)
 
     def __post_init__(self) -> None:
@@ -163,7 +165,9 @@ class OpenAIAnswer:
         if self.holds or self.is_cut or event.kind not in ("delta", "replace"):
             return ""
         text = event.data["text"]
-        return self._show(self._cut.feed(text if event.kind == "delta" else self._instead(text)))
+        if event.kind == "replace":
+            text = self._instead(text, is_withdrawn=bool(text or event.data.get("withdrawn")))
+        return self._show(self._cut.feed(text))
 
     def finish(self) -> str:
         """Return the rest of the text, with the footnotes if these were asked for."""
@@ -173,7 +177,9 @@ class OpenAIAnswer:
         if not self.has_footnotes:
             return shown
         grounding = self.finished.get("grounding")
-        below = footnotes(citations=self.citations, text=self.shown, grounding=grounding)
+        # Statements lie in the answer, which begins behind what could not be taken back.
+        answer = self.shown[self._begins :]
+        below = footnotes(citations=self.citations, text=answer, grounding=grounding)
         return shown + self._show(below)
 
     @property
@@ -213,12 +219,17 @@ class OpenAIAnswer:
         is_other = not self.is_cut and not self.shown.startswith(self.transcript.text)
         return {**about, "text": self.transcript.text} if is_other else about
 
-    def _instead(self, text: str) -> str:
-        """Return what to add where a text takes the place of one that cannot be taken back."""
+    def _instead(self, text: str, *, is_withdrawn: bool) -> str:
+        """Return what to add where a text takes the place of one that cannot be taken back.
+
+        One that was no answer says so; words before the call of a tool are only a paragraph.
+        """
         self._cut = StopSequences(self.stops)
         if text.startswith(self.shown):
             return text[len(self.shown) :]
-        return f"\n\n{text}"
+        told = f"\n\n⚠ {_WITHDRAWN[is_han(self.shown)]}" if is_withdrawn else ""
+        self._begins = len(self.shown) + len(told) + 2
+        return f"{told}\n\n{text}"
 
     def _show(self, text: str) -> str:
         self.shown += text

@@ -62,7 +62,7 @@ async def ask_agents_step(state: PipelineState, run: PipelineRun) -> PipelineSta
         }
     if is_alone and found[0]["has_told"]:
         # What was passed on was no answer: others are asked, or it is said in the end.
-        await run.emit("replace", {"text": "", "citations": []})
+        await run.emit("replace", {"text": "", "citations": [], "withdrawn": True})
     return update
 
 

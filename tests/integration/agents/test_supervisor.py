@@ -138,7 +138,7 @@ def test_who_knows_nothing_is_followed_by_the_next_one(team: AgentWorld) -> None
     chat = team.use(model("no JSON at all"))
     told = team.ask("How long does the filter of the pump last, in the garden of seeds?")
     assert [one["outcome"] for one in told.of("agent_result")] == ["not_found", "answered"]
-    assert told.of("replace")[0] == {"text": "", "citations": []}
+    assert told.of("replace")[0] == {"text": "", "citations": [], "withdrawn": True}
     assert told.text == told.row.content == "Until November.[1]"
     assert len([one for one in chat.requests if "team of agents" in one.messages[0].content]) == 2
 

@@ -45,6 +45,23 @@ def test_a_replacement_that_goes_on_with_the_text_adds_what_is_new() -> None:
     assert "text" not in answer.about([])
 
 
+def test_what_is_taken_back_in_a_stream_says_so_and_statements_lie_behind_it() -> None:
+    answer = OpenAIAnswer(has_footnotes=True)
+    text = "It is so.[1] Mars owns it."
+    statement = {"verdict": "unsupported", "start": 13, "end": 26}
+    grounding = {"statements": [statement], "n_statements": 2, "n_found": 1}
+    events = delta("Every 999 days."), replace(text, CITED), ("done", {"grounding": grounding})
+    assert "".join(heard(answer, *events)) == (
+        f"Every 999 days.\n\n⚠ What stands above is withdrawn.\n\n{text}\n\n---\n"
+        "⚠ 1 of 2 statements found in the sources.\n⚠ Not found in the sources: “Mars owns it.”\n"
+        "[1] x.txt, p. 2: “a b”"
+    )
+    nobody = OpenAIAnswer()
+    taken_back = "replace", {"text": "", "citations": [], "withdrawn": True}
+    told = "".join(heard(nobody, delta("每 999 天。"), taken_back, delta("不知道。")))
+    assert told == "每 999 天。\n\n⚠ 以上内容已撤回。\n\n不知道。"
+
+
 def test_a_repaired_answer_has_only_its_new_citations() -> None:
     answer = OpenAIAnswer(has_footnotes=True, holds=True)
     wrong = {**CITED, "verdict": "unknown"}
