@@ -17,6 +17,7 @@ from rag.core.plugins import PLUGINS
 MODES = ("auto", "semantic", "keyword", "hybrid")
 FUSIONS = ("weighted", "rrf")
 RERANKS = ("none", "llm", "endpoint", "mixed")
+DECOMPOSITIONS = ("rules", "none")
 CONTEXT_TYPES = ("standard", "detailed", "summary", "xml")
 
 
@@ -32,7 +33,8 @@ class RetrievalSettings:
     ``top_k`` None lets the query analysis decide. ``vector_threshold`` is a calibrated similarity,
     whatever the embedding model, ``bm25_threshold`` a BM25 score; 0 keeps all. The first
     ``rerank_top_k`` hits are ranked again as ``rerank`` says. ``unanswerable`` is what an answer
-    does where the hits may not hold it: answer anyway, warn, refuse.
+    does where the hits may not hold it: answer anyway, warn, refuse. ``decomposition`` searches
+    for each part of a question that needs several passages: by rules, or none.
     """
 
     mode: str = "auto"
@@ -49,6 +51,7 @@ class RetrievalSettings:
     content_types: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     unanswerable: str = "warn"
+    decomposition: str = "rules"
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -61,6 +64,8 @@ class RetrievalSettings:
             raise UnknownNameError("context type", self.context_type, CONTEXT_TYPES)
         if self.unanswerable not in UNANSWERABLE_WAYS:
             raise UnknownNameError("way with doubt", self.unanswerable, UNANSWERABLE_WAYS)
+        if self.decomposition not in DECOMPOSITIONS:
+            raise UnknownNameError("decomposition", self.decomposition, DECOMPOSITIONS)
         _check_whole("top_k", 1 if self.top_k is None else self.top_k, 200)
         _check("vector_weight", self.vector_weight, 0, 1)
         _check("bm25_weight", self.bm25_weight, 0, 1)

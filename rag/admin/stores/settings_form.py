@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from rag.admin.ui.messages import error_sentence
 from rag.core.answerability import UNANSWERABLE_WAYS
 from rag.core.errors import RAGError
-from rag.core.types import FUSIONS, MODES, RetrievalSettings, rerank_methods
+from rag.core.types import DECOMPOSITIONS, FUSIONS, MODES, RetrievalSettings, rerank_methods
 from rag.services.plugins import list_plugins
 
 MODE_LABELS = {
@@ -43,12 +43,14 @@ UNANSWERABLE_LABELS = {
     "warn": _("answer with a warning"),
     "refuse": _("say that it is not there"),
 }
+_DECOMPOSITION_NAMES = {"rules": _("search for each part"), "none": _("search once")}
 _CHOICES: dict[str, tuple[Any, Any, Any]] = {
     "mode": (_("Search"), MODES, MODE_LABELS),
     "fusion": (_("Fusion"), FUSIONS, _FUSION_NAMES),
     "rerank": (_("Reranker"), rerank_methods, _RERANK_NAMES),
     "context_type": (_("Layout of the context"), tuple(_CONTEXT_NAMES), _CONTEXT_NAMES),
     "unanswerable": (_("Without an answer in the hits"), UNANSWERABLE_WAYS, UNANSWERABLE_LABELS),
+    "decomposition": (_("Questions of several parts"), DECOMPOSITIONS, _DECOMPOSITION_NAMES),
 }
 _NUMBERS: dict[str, tuple[Any, float, float]] = {
     "top_k": (_("Top K"), 1, 200),
@@ -83,6 +85,10 @@ _HELP: dict[str, Any] = {
     "unanswerable": _(
         "What is done where the hits may not hold the answer. With a warning, too, a question "
         "that the documents are not about is refused."
+    ),
+    "decomposition": _(
+        "“Where was the author of X born?” needs two passages: the name in the first makes the "
+        "second search. Questions of one part are searched once in any case."
     ),
 }
 _WHOLE = ("top_k", "rerank_top_k", "context_tokens")

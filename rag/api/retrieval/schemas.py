@@ -9,7 +9,14 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, create_model
 
 from rag.core.answerability import UNANSWERABLE_WAYS
-from rag.core.types import CONTEXT_TYPES, FUSIONS, MODES, RetrievalSettings, rerank_methods
+from rag.core.types import (
+    CONTEXT_TYPES,
+    DECOMPOSITIONS,
+    FUSIONS,
+    MODES,
+    RetrievalSettings,
+    rerank_methods,
+)
 
 _TEXT = Annotated[str, Field(min_length=1, max_length=200)]
 _SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
@@ -43,6 +50,11 @@ _SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
         {},
         "Where the hits may not hold the answer: answer anyway, warn or refuse. With warn, what "
         "they are not about is refused.",
+    ),
+    "decomposition": (
+        Literal[DECOMPOSITIONS],
+        {},
+        "A question of several parts: each part is searched, found by rules; or none.",
     ),
 }
 

@@ -1,7 +1,7 @@
 """Retrieval: the one door to search, for answers, agents, flows, APIs, evaluation and hit tests.
 
-Analysis, hybrid search, thresholds, deduplication, merging, reranking, confidence, answerability;
-behind the result cache.
+Analysis, parts of a question, hybrid search, thresholds, deduplication, merging, reranking,
+confidence, answerability; behind the result cache.
 Every decision is in the metadata.
 """
 
@@ -23,6 +23,7 @@ from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings, SearchResult
 from rag.services.search.answerability import search_answerability
 from rag.services.search.confidence import filter_by_threshold, search_confidence
+from rag.services.search.decomposition import search_parts
 from rag.services.search.document_lookup import NamedDocuments, lookup_documents
 from rag.services.search.engine import Candidates, StageTimer, run_search, validated_query
 from rag.services.search.postprocessing import (
@@ -39,11 +40,14 @@ from rag.services.search.query_analysis import (
 from rag.services.search.query_log import log_query
 from rag.services.search.result_cache import fetch_result, normalize_query, retrieval_key
 from rag.services.stores import stores_with_vocabulary
+from rag.stages.query.decompose import decompose_question
 from rag.stages.query.file_question import parse_document_question
 
 MAX_CANDIDATES = 200
 # A passage of the template parent and child has so many chunks, unless its options say otherwise.
 WIDENED = 4
+# What is searched for each part of a question, unless the settings name a number.
+PART_HITS = 5
 SearchEngine = Callable[..., Candidates]
 Purpose = Literal["search", "answer", "test", "evaluation"]
 
@@ -132,6 +136,30 @@ class _Search:
 
 
 def _retrieve_fresh(request: RetrievalRequest) -> SearchResult:
+    """Return the hits of a question, and of each of its parts where it has several."""
+    found = _retrieve_whole(request)
+    settings = request.settings
+    if settings.decomposition == "none" or found.mode == "lookup":
+        return found
+    parts = decompose_question(request.query)
+    if parts is None:
+        return found
+    started = time.perf_counter()
+    # The parts' few hits take turns with those of the whole, which alone are ranked again.
+    part_settings = settings.but(rerank="none", top_k=settings.top_k or PART_HITS)
+    result = search_parts(
+        found=found,
+        parts=parts,
+        search=lambda query: _retrieve_whole(replace(request, query=query, settings=part_settings)),
+        top_k=settings.top_k,
+    )
+    spent_ms = (time.perf_counter() - started) * 1e3
+    timings_ms = {**found.timings_ms, "parts": spent_ms}
+    timings_ms["total"] = found.timings_ms.get("total", 0.0) + spent_ms
+    return replace(result, timings_ms=timings_ms)
+
+
+def _retrieve_whole(request: RetrievalRequest) -> SearchResult:
     timer, query, settings = StageTimer(), request.query, request.settings
     known = stores_with_vocabulary(stores=request.stores, scope=request.scope)
     analysis = QueryAnalyzer().analyze(query, vocabulary=merged_vocabulary(stores=known))

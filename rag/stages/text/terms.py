@@ -109,6 +109,12 @@ def segment_han(run: str, *, is_search: bool = False) -> list[str]:
     return words
 
 
+def tag_han(text: str) -> list[tuple[str, str]]:
+    """Return the words of a text with the part of speech of each (jieba's tags: nr, ns, v)."""
+    tagged: list[tuple[str, str]] = _jieba().tag(text)
+    return tagged
+
+
 @lru_cache(maxsize=1)
 def _jieba() -> ModuleType:
     # Reading its dictionary takes a tenth of a second of every command that needs no word.
