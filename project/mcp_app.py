@@ -9,6 +9,7 @@ import io
 from typing import Any
 from urllib.parse import urlsplit
 
+from corsheaders.middleware import CorsMiddleware
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse
@@ -23,6 +24,8 @@ from rag.core.request_context import RequestContext, set_request
 from rag.services.access import Caller
 from rag.services.threads import run_thread_sensitive
 
+# Only its headers: what is called by a page of another site is decided by the key.
+_CORS = CorsMiddleware(lambda request: HttpResponse())
 PATHS = frozenset({settings.MCP_PATH, f"{settings.MCP_PATH}/"})
 
 
@@ -33,6 +36,7 @@ async def mcp_application(scope: dict[str, Any], receive: Receive, send: Send) -
         if isinstance(request, HttpResponse):
             await _send(request, send)
             return
+        send = _with_cors(request, send)
         language = get_language_from_request(request)
         set_request(RequestContext("api", address=request.META.get("REMOTE_ADDR", "")))
         with override(language):
@@ -49,6 +53,20 @@ async def mcp_application(scope: dict[str, Any], receive: Receive, send: Send) -
             return
         asked = {**scope, SCOPE: caller.scope, LANGUAGE: language}
         await serve_mcp(asked, _first(body, receive), send)
+
+
+def _with_cors(request: ASGIRequest, send: Send) -> Send:
+    """Return a sending end that adds what lets pages of listed origins read the answer."""
+    told = _CORS.add_response_headers(request, HttpResponse())
+    names = [name for name in told.headers if name != "Content-Type"]
+    added = [(name.lower().encode(), told[name].encode("latin-1")) for name in names]
+
+    async def sending(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    return sending
 
 
 def _first(body: bytes, receive: Receive) -> Receive:
@@ -88,12 +106,13 @@ async def _admitted(request: ASGIRequest) -> Caller | HttpResponse:
 def _check_origin(request: ASGIRequest) -> None:
     """Refuse pages of other sites: a browser must not be led to call us with a name of ours."""
     host, origin = request.get_host(), request.headers.get("Origin")
-    if not origin or origin in settings.CSRF_TRUSTED_ORIGINS:
+    listed = (*settings.CSRF_TRUSTED_ORIGINS, *settings.CORS_ALLOWED_ORIGINS)
+    if not origin or origin in listed:
         return
     if urlsplit(origin).netloc != host:
         raise ForbiddenError(
             "Pages of {origin} may not call this.",
-            hint="Add it to CSRF_TRUSTED_ORIGINS.",
+            hint="Add it to CORS_ALLOWED_ORIGINS.",
             origin=origin[:200],
         )
 

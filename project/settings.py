@@ -43,7 +43,7 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "axes.W002"]
 
 # Pages of these origins may call the APIs with a key of their own; cookies never go along.
 CORS_ALLOWED_ORIGINS: list[str] = env.list("CORS_ALLOWED_ORIGINS", default=[])
-CORS_URLS_REGEX = r"^/(api|v1)(/|$)"
+CORS_URLS_REGEX = r"^/(api|v1|mcp)(/|$)"
 CORS_ALLOW_HEADERS, CORS_EXPOSE_HEADERS = cors_headers.REQUEST, cors_headers.RESPONSE
 
 

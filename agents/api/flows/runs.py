@@ -22,8 +22,10 @@ from agents.flows.runs.trace import visit_trace
 from agents.flows.runs.worker import FlowWorker, run_in_background
 from agents.flows.versions.versions import find_flow, find_version
 from rag.api.http.authentication import require_caller
+from rag.api.http.idempotency import begun_once, repeatable
 from rag.api.http.schemas import PROBLEMS, Problem
 from rag.core.access import Scope
+from rag.services.access import Caller
 from rag.services.threads import run_thread_sensitive
 
 MAX_WAIT_S = 600
@@ -187,17 +189,17 @@ _RUNNING = models.FlowRun.Status.RUNNING
 router = Router(tags=["flows"])
 
 
-async def run_status(row: models.FlowRun, scope: Scope, wait_s: float) -> Status[dict[str, Any]]:
+async def run_status(run_id: int, scope: Scope, wait_s: float) -> Status[dict[str, Any]]:
     """Wait for a run, at most so long, and return how it stands: 202 while it goes on."""
     try:
-        async with asyncio.timeout(wait_s), aclosing(FlowWorker.replay(row.pk)) as events:
+        async with asyncio.timeout(wait_s), aclosing(FlowWorker.replay(run_id)) as events:
             async for _ in events:
                 pass
     except TimeoutError:
         # It goes on; whoever asked looks again.
         pass
     rows = models.FlowRun.objects.select_related("version__flow", "replay_of", "user")
-    told = await run_thread_sensitive(lambda: run_summary(run=rows.get(pk=row.pk), scope=scope))
+    told = await run_thread_sensitive(lambda: run_summary(run=rows.get(pk=run_id), scope=scope))
     return Status(202 if told["status"] == _RUNNING else 200, localize_run(told))
 
 
@@ -214,12 +216,12 @@ async def run(request: HttpRequest, name: str, body: RunBody) -> Any:
     """Run a flow and return how the run stands: `done`, `paused`, `error` or `cancelled`.
 
     With 202 it is still `running`: look at it again, or follow its events. A run goes on when
-    nobody waits for it any more.
+    nobody waits for it any more. With `Idempotency-Key` it is run once; sent again one gets that
+    run.
     """
-    scope = require_caller(request, "read").scope
-    row = await run_thread_sensitive(_started, name, scope, body)
-    await run_in_background(run=row)
-    return await run_status(row, scope, body.wait_s)
+    caller = require_caller(request, "read")
+    run_id = await _begun(request, caller, name, body)
+    return await run_status(run_id, caller.scope, body.wait_s)
 
 
 @router.post(
@@ -242,10 +244,20 @@ async def stream(request: HttpRequest, name: str, body: StreamBody) -> Any:
     answered in the end is the `response_content` of its `node_finished`. Whoever loses the
     connection asks for the rest below `runs`.
     """
-    scope = require_caller(request, "read").scope
-    row = await run_thread_sensitive(_started, name, scope, body)
-    await run_in_background(run=row)
-    return sse_response(run_events(row.pk, 0))
+    caller = require_caller(request, "read")
+    return sse_response(run_events(await _begun(request, caller, name, body), 0))
+
+
+async def _begun(request: HttpRequest, caller: Caller, name: str, body: StreamBody) -> int:
+    """Return the id of a new run, or of the one that this request has begun before."""
+
+    async def begin() -> dict[str, Any]:
+        row = await run_thread_sensitive(_started, name, caller.scope, body)
+        await run_in_background(run=row)
+        return {"id": row.pk}
+
+    begun: dict[str, Any] = await begun_once(repeatable(request, caller), begin)
+    return int(begun["id"])
 
 
 def _started(name: str, scope: Scope, body: StreamBody) -> models.FlowRun:
@@ -302,7 +314,7 @@ async def cancel(request: HttpRequest, name: str, key: str) -> Any:
     scope = require_caller(request, "read").scope
     row = await run_thread_sensitive(_named, name, key, scope)
     row = await run_thread_sensitive(cancel_flow, run=row, scope=scope)
-    return await run_status(row, scope, 0)
+    return await run_status(row.pk, scope, 0)
 
 
 @router.post(
@@ -324,7 +336,7 @@ async def resume(request: HttpRequest, name: str, key: str, body: ResumeBody) ->
         edit=ReviewEdit(body.comment, body.values),
     )
     await run_in_background(run=row)
-    return await run_status(row, scope, body.wait_s)
+    return await run_status(row.pk, scope, body.wait_s)
 
 
 @router.post("/{name}/runs/{key}/replay", response=RUN_RESPONSES, summary="Do a run once more")
@@ -341,7 +353,7 @@ async def replay(request: HttpRequest, name: str, key: str, body: ReplayBody) ->
         answers=body.answers,
     )
     await run_in_background(run=again)
-    return await run_status(again, scope, body.wait_s)
+    return await run_status(again.pk, scope, body.wait_s)
 
 
 def _named(name: str, key: str, scope: Scope, *, own: bool = False) -> models.FlowRun:

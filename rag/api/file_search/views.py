@@ -6,8 +6,10 @@ Sync work of an async view is cancelled when its client goes away.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
+from dataclasses import asdict
 from datetime import UTC
 from functools import partial
 from pathlib import Path
@@ -24,6 +26,7 @@ from rag.api.file_search.sse import file_search_events
 from rag.api.http.authentication import require_caller
 from rag.api.http.bodies import read_json_object
 from rag.api.http.errors import json_response
+from rag.api.http.idempotency import done_once, repeatable, upload_digest
 from rag.api.http.schemas import json_body
 from rag.conf import conf
 from rag.core.access import Scope
@@ -210,7 +213,7 @@ async def upload(request: HttpRequest) -> HttpResponseBase:
     """Take a document in; ``state`` says whether it can be found yet.
 
     To Gemini it is sent before the answer; in a store of ours it is queued, and ``wait`` waits.
-    Who goes away cancels it.
+    Who goes away cancels it. With `Idempotency-Key` the same form is taken once.
     """
     deadline = Deadline(conf().upload_timeout_s)
     document = await run_cancellable(deadline, _store_document, request, deadline)
@@ -225,7 +228,8 @@ async def upload(request: HttpRequest) -> HttpResponseBase:
 
 
 def _store_document(request: HttpRequest, deadline: Deadline) -> RemoteDocument:
-    scope = require_caller(request, "write", "rag.add_file").scope
+    caller = require_caller(request, "write", "rag.add_file")
+    scope = caller.scope
     if request.content_type != "multipart/form-data":
         raise InvalidInputError(
             "The request's type of content is not accepted here.", hint="Send multipart/form-data."
@@ -253,9 +257,18 @@ def _store_document(request: HttpRequest, deadline: Deadline) -> RemoteDocument:
     is_waiting = _YES_OR_NO.get(form.get("wait", "").strip().lower())
     if is_waiting is None:
         raise InvalidInputError("{name} must be true or false.", name="wait")
-    return upload_document(
-        scope=scope, store=store, upload=sent, deadline=deadline, is_waiting=is_waiting
+    parts = [json.dumps(form.dict(), sort_keys=True), given.name or ""]
+    if "Idempotency-Key" in request.headers:
+        parts.append(upload_digest(given))
+    told = done_once(
+        repeatable(request, caller, *parts, state=scope.fingerprint),
+        lambda: asdict(
+            upload_document(
+                scope=scope, store=store, upload=sent, deadline=deadline, is_waiting=is_waiting
+            )
+        ),
     )
+    return RemoteDocument(**told)
 
 
 def _number(form: Any, name: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from django.http import HttpRequest
@@ -44,6 +45,12 @@ def repeatable(
         digest.update(b"\0")
         digest.update(part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part)
     return Repeatable(caller=_who(caller), key=key, fingerprint=digest.hexdigest(), state=state)
+
+
+def upload_digest(upload: Any) -> str:
+    """Return the digest of a form's file, which is on disk."""
+    with Path(upload.temporary_file_path()).open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _who(caller: Caller) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from itertools import chain
@@ -23,7 +22,7 @@ from rest_framework.response import Response
 from rag import models
 from rag.api.http.errors import localize
 from rag.api.http.fields import JSONObjectField, StrictSerializer
-from rag.api.http.idempotency import done_once, repeatable
+from rag.api.http.idempotency import done_once, repeatable, upload_digest
 from rag.api.http.lookups import find_store
 from rag.api.http.ranges import ByteRange, deliver_bytes
 from rag.api.http.views import PROBLEMS
@@ -72,11 +71,6 @@ class UploadForm(StrictSerializer):
             return encoding_name(value)
         except InvalidInputError as error:
             raise serializers.ValidationError(str(error)) from error
-
-
-def _digest(upload: Any) -> str:
-    with Path(upload.temporary_file_path()).open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 WINDOW, _BYTES = 100_000, "application/octet-stream"
@@ -157,7 +151,7 @@ class FileViews(ScopedViews):
         form = self.checked(UploadForm)
         parts = [json.dumps({**form, "files": [one.name for one in form["files"]]})]
         if "Idempotency-Key" in request.headers:
-            parts += [_digest(upload) for upload in form["files"]]
+            parts += [upload_digest(upload) for upload in form["files"]]
         once = repeatable(request._request, self.caller, *parts, state=self.scope.fingerprint)
         told = done_once(once, lambda: self._upload(form))
         return Response({"results": told["results"]}, status=told["status"])

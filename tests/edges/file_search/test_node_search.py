@@ -15,7 +15,7 @@ from rag import models
 from rag.services.access.api_keys import create_key
 from tests.edges.admin_client import client_of, use_words_embedder
 from tests.edges.api_client import KeyClient, client_for
-from tests.edges.node_client import builder, events, local_store, post, refused
+from tests.edges.node_client import builder, events, local_store, post, refused, send
 from tests.factories import FileFactory, StoreFactory, UserFactory
 from tests.fakes.loopback import LoopbackServer, Reply
 
@@ -53,6 +53,15 @@ def web() -> Iterator[LoopbackServer]:
 
 def data_url(text: str) -> str:
     return "data:text/plain;base64," + base64.b64encode(text.encode()).decode()
+
+
+def test_an_upload_that_is_sent_again_is_taken_once(client: KeyClient, user: User) -> None:
+    store = local_store(user, WARRANTY)
+    client.defaults["HTTP_IDEMPOTENCY_KEY"] = "one"
+    first, again = (send(client, store.resource_name, "a.txt", LEAVE.encode()) for _ in range(2))
+    assert first.status_code == again.status_code == 200 and first.json() == again.json()
+    assert store.files.count() == 2
+    refused(send(client, store.resource_name, "a.txt", b"other words"), 409)
 
 
 def test_a_store_of_ours_answers_in_the_client_s_shape(client: KeyClient, user: User) -> None:

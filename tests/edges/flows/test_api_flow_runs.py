@@ -36,6 +36,21 @@ def test_a_run_is_told_with_its_nodes(flow_desk: FlowDesk) -> None:
     assert read == told
 
 
+def test_a_run_that_is_sent_again_runs_once(flow_desk: FlowDesk) -> None:
+    client = flow_desk.client()
+    body = {"message": "which way?"}
+
+    def sent(path: str, **more: Any) -> Any:
+        headers = {"idempotency-key": "one"}
+        address = f"/api/flows/desk/{path}"
+        return client.post(address, body | more, content_type="application/json", headers=headers)
+
+    first, again = ok(sent("run")), ok(sent("run"))
+    assert first["key"] == again["key"] and models.FlowRun.objects.count() == 1
+    error_of(sent("run", message="another"), 409)
+    error_of(sent("stream"), 409)
+
+
 def test_a_failed_run_says_where_and_goes_on_when_it_is_asked_to(flow_desk: FlowDesk) -> None:
     told = flow_desk.run("broken")
     assert told["status"] == "error"

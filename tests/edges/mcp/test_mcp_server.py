@@ -275,7 +275,7 @@ def test_keys_decide_what_is_seen(desk: Desk) -> None:
     )
 
 
-def test_without_a_right_key_nobody_comes_in(desk: Desk) -> None:
+def test_without_a_right_key_nobody_comes_in(desk: Desk, settings: Any) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     for given in ("Bearer ck_wrong", "Basic eDp5", "Bearer"):
         answer = desk.post(body, authorization=given)
@@ -289,6 +289,16 @@ def test_without_a_right_key_nobody_comes_in(desk: Desk) -> None:
     assert desk.post(body, host="evil.example").status_code == 400
     assert desk.post(body, origin="https://evil.example").status_code == 403
     assert desk.post(body, origin=desk.url).status_code == 200
+    settings.CORS_ALLOWED_ORIGINS = [site := "https://app.example"]
+    told = desk.post(body, origin=site)
+    assert (told.status_code, told.headers["access-control-allow-origin"]) == (200, site)
+    asked = {"origin": site, "access-control-request-method": "POST"}
+    told = httpx2.options(f"{desk.url}/mcp", headers=asked)
+    assert (
+        told.status_code == 204 and "authorization" in told.headers["access-control-allow-headers"]
+    )
+    refused = desk.post(body, origin="https://evil.example")
+    assert "access-control-allow-origin" not in refused.headers
     for method in ("get", "delete"):
         answer = getattr(httpx2, method)(f"{desk.url}/mcp", headers=POST)
         assert answer.status_code == 405 and answer.headers["allow"] == "POST"
