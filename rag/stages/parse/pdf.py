@@ -19,7 +19,7 @@ from pypdfium2 import raw
 from rag.core.documents import Block, Notice, Page, ParsedDocument
 from rag.core.errors import DocumentError
 from rag.core.ocr.scans import PageWords
-from rag.stages.detect.clean import clean_text, is_garbled
+from rag.stages.detect.clean import clean_text, has_swapped_letters, is_garbled
 from rag.stages.detect.file_errors import NEEDS_OCR, damaged_file
 from rag.stages.parse.canonical import MAX_CHARS
 from rag.stages.parse.headings import numbered_headings
@@ -52,6 +52,10 @@ MAX_BOOKMARKS = 5_000
 LAYOUT_S = 60.0
 _ATTACHED = Notice("Attachments are not read; upload them as files of their own.")
 _REPAIRED = Notice("The file was damaged; what could be repaired is kept.")
+_MISNAMED = Notice(
+    "Its letters are spread as in no language: its font may name others than it shows. Compare its "
+    "text with its pages; printed anew as images, text recognition can read it."
+)
 _STATES = ("full", "scan", "garbled", "broken", "blank", "recognized", "failed")
 
 
@@ -165,6 +169,7 @@ def parse_pdf(path: Path, name: str, recognized: Recognized) -> ParsedDocument:
             *_warnings(states, len(pages), n_pages),
             *([_plain_notice(plain)] if plain else []),
             *scan_notices(unsure, states["failed"]),
+            *([_MISNAMED] if has_swapped_letters(text) else []),
             *([_ATTACHED] if document.count_attachments() else []),
         ),
     )

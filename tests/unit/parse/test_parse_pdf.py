@@ -157,6 +157,40 @@ def test_text_in_an_unreadable_font_is_not_indexed(tmp_path: Path) -> None:
         parsed(tmp_path, only)
 
 
+def misnamed_pdf(shift: int, base: int = 0) -> bytes:
+    """Return a page whose font names each small letter as one that is ``shift`` further on."""
+    named = "".join(f"<{97 + n:02x}> <{base or 97 + (n + shift) % 26:04x}>\n" for n in range(26))
+    cmap = (
+        "/CIDInit /ProcSet findresource begin begincmap\n1 begincodespacerange <00> <ff> "
+        f"endcodespacerange\n26 beginbfchar\n{named}endbfchar endcmap end"
+    )
+    text = "".join(
+        f"({SENTENCE.lower()} the valve is closed by hand) Tj 0 -14 Td " for _ in range(8)
+    )
+    page = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 5 0 R /Resources "
+    return hostile_files.pdf(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+            b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 6 0 R >>",
+            f"{page} << /Font << /F 3 0 R >> >> >>".encode(),
+            hostile_files.stream(f"BT /F 10 Tf 50 800 Td {text}ET".encode()),
+            hostile_files.stream(cmap.encode()),
+        ]
+    )
+
+
+def test_a_font_that_names_other_letters_than_it_shows_is_told(tmp_path: Path) -> None:
+    document = parsed(tmp_path, misnamed_pdf(0))
+    assert "a pump moves water" in document.text and not document.warnings
+    document = parsed(tmp_path, misnamed_pdf(13))
+    assert "n chzc zbirf jngre" in document.text
+    (notice,) = document.warnings
+    assert str(notice).startswith("Its letters are spread as in no language")
+    with pytest.raises(DocumentError, match="fonts of “a.pdf” cannot be read"):
+        parsed(tmp_path, misnamed_pdf(0, base=0xE001))
+
+
 def test_what_is_filled_into_a_form_is_text(tmp_path: Path) -> None:
     data = hostile_files.text_pdf([[SENTENCE]])
     path = tmp_path / "form.pdf"
