@@ -56,6 +56,7 @@ class StepNode:
 
 class Lent:
     prompts: Mapping[str, str] = {}
+    comment, edited = "", dict[str, Any]()
 
     def __init__(self, node: str, deadline: Deadline, decision: str | None) -> None:
         self.node, self.deadline, self.decision = node, deadline, decision
