@@ -8,6 +8,7 @@ SOAK_S ?= 3600
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-slow watch format smoke-gemini smoke-model upgrade-test soak fuzz transcript clients bench profile house screenshots lint stop clean
+.PHONY: help demo serve test test-slow watch format vendor smoke-gemini smoke-model upgrade-test soak fuzz clients bench profile house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -31,6 +32,9 @@ watch: .venv/tools  ## after each saved file the tests that it changes; the firs
 format: .venv/tools  ## sort imports, mend what ruff can, lay out the lines
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+vendor:  ## bundle the libraries of the flow editor (CodeMirror, React Flow, yaml) anew; needs Node.js
+	@cd vendor && npm ci --silent && npm run --silent build
 
 smoke-gemini: .venv/tools  ## ask the real Gemini, if GEMINI_API_KEY is set
 	@$(BIN)/python -m tests.smoke_gemini

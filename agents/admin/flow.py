@@ -24,6 +24,7 @@ from agents.admin.flow_edit import (
     render_graph,
     serialize_findings,
 )
+from agents.admin.flow_editor import editor_data
 from agents.admin.flow_files import submitted_files, version_files
 from agents.admin.flow_page import version_graph
 from agents.admin.flow_versions import FlowGraphPage, FlowVersionsPage
@@ -163,6 +164,7 @@ class FlowAdmin(OwnedAdmin):
             "title": _("Add a flow"),
             "is_new": True,
             "findings": serialize_findings([]),
+            "editor": editor_data(request, None, is_unsaved=request.method == "POST"),
             **context,
         }
         return TemplateResponse(request, "admin/agents/flow_edit.html", page, status=status)

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents import models
+from agents.admin.flow_editor import editor_data
 from agents.admin.flow_files import submitted_files
 from agents.admin.flow_page import FlowPage
 from agents.flows.definition.archive import FlowFiles
@@ -61,7 +62,10 @@ class EditFlowPage(FlowPage):
             kwargs["seen"] = self.flow.versions.aggregate(n=Max("number"))["n"] or 0
         files = kwargs["files"]
         return super().get_context_data(
-            **kwargs, prompts=sorted(files.prompts.items()), picture=render_graph(files)
+            **kwargs,
+            prompts=sorted(files.prompts.items()),
+            picture=render_graph(files),
+            editor=editor_data(self.request, self.flow, is_unsaved=self.request.method == "POST"),
         )
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:

@@ -6,6 +6,7 @@ from agents.api.chat.chat import quotes_router, trace_router
 from agents.api.chat.chat import router as agents_router
 from agents.api.chat.consents import router as consents_router
 from agents.api.chat.visitors import authenticate_anybody
+from agents.api.flows.language import router as flow_schema_router
 from agents.api.flows.runs import router as flows_router
 from agents.api.openai.errors import render_openai_error
 from agents.api.openai.openai import router as openai_router
@@ -22,6 +23,7 @@ agents_api = DescribedAPI(
     routers=[
         ("/agents", agents_router, authenticate_anybody),
         ("/flows", flows_router),
+        ("/flow-schema", flow_schema_router),
         ("/consents", consents_router),
         ("/quotes", quotes_router, authenticate_anybody),
         ("/messages", trace_router),

@@ -60,7 +60,8 @@ class DataSourceConfig(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    type: str
+    # The mark is for the schema of flows, which adds the options of each type.
+    type: Annotated[str, Field(json_schema_extra={"x-source": True})]
     name: str = ""
     depends_on: list[str] = []
     timeout: float = Field(default=30, gt=0, le=600)
@@ -68,7 +69,7 @@ class DataSourceConfig(BaseModel):
     cache_ttl: int = Field(default=0, ge=0, le=86_400)
     on_error: Literal["continue", "fail"] = "continue"
 
-    @field_validator("depends_on", mode="before")
+    @field_validator("depends_on", mode="before", json_schema_input_type=str | list[str])
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value or []
@@ -145,7 +146,7 @@ def _kind_of_tool(value: Any) -> str:
 
 # A tool plugin by its name, a data source that a model may ask, or a server with its tools.
 ToolConfig = Annotated[
-    Annotated[str, Tag("str")]
+    Annotated[str, Field(json_schema_extra={"x-tool": True}), Tag("str")]
     | Annotated[SourceToolConfig, Tag("SourceToolConfig")]
     | Annotated[McpServerConfig, Tag("McpServerConfig")],
     Discriminator(_kind_of_tool),

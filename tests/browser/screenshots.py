@@ -127,6 +127,7 @@ body {{ font: 18px/1.6 Georgia, serif; margin: 0; color: #333; }} header {{ back
 main {{ padding: 1rem 3rem; max-width: 34rem; }}</style></head><body><header><h1>Green Rooms</h1></header>
 <main><h2>Hydroponic racks</h2><p>Racks, lamps and pumps for plant rooms.</p></main></body></html>"""
 SITE = Website()
+FLOW_PAGE = "/admin/agents/flow/1/edit/"
 # Names of pictures that are to be taken alone.
 ONLY = frozenset(sys.argv[1:])
 Step = Callable[[Page], None]
@@ -241,6 +242,7 @@ def _visit(page: Page, url: str, language: str) -> None:
     _as_desk(page)
     take("consent", "/chat", lambda page: _ask_translator(page, language))
     if language != "en":
+        take("flow-phone", FLOW_PAGE, _flow_on_a_phone)
         return
     take("approval", "/admin/agents/outboundgrant/add/")
     take("widget", "/admin/agents/widget/1/change/")
@@ -253,7 +255,8 @@ def _visit(page: Page, url: str, language: str) -> None:
     take("search", "/admin/rag/store/1/search/?q=ventilate+after+a+UV+lamp+breaks")
     take("queries", "/admin/rag/querylog/")
     take("agent", "/admin/agents/agent/1/change/")
-    take("flow", "/admin/agents/flow/1/edit/")
+    take("flow", FLOW_PAGE, _flow)
+    take("flow-node", "", _flow_node)
     take("run", "/admin/agents/flow/1/run/", _run)
 
 
@@ -305,6 +308,28 @@ def _as_phone(page: Page) -> None:
 def _as_desk(page: Page) -> None:
     page.set_viewport_size(SIZE)  # type: ignore[arg-type]
     page.emulate_media(color_scheme="light")
+
+
+def _flow(page: Page) -> None:
+    page.wait_for_selector("body[data-flow-ready]")
+    page.locator("#flow-checked.desk-good").wait_for()
+    page.wait_for_timeout(500)
+
+
+def _flow_node(page: Page) -> None:
+    page.click("[data-view=canvas]")
+    page.locator(".react-flow__node[data-id=review]").click()
+    page.wait_for_timeout(500)
+
+
+def _flow_on_a_phone(page: Page) -> None:
+    _as_phone(page)
+    page.reload()
+    _flow(page)
+    page.locator(".react-flow__node[data-id=judge]").click()
+    page.evaluate("() => document.getElementById('flow-editor').scrollIntoView()")
+    page.wait_for_timeout(300)
+    page.once("load", _as_desk)
 
 
 def _run(page: Page) -> None:

@@ -169,15 +169,16 @@ def _write_run_and_decide_a_flow(somebody: Visitor, script: Path) -> None:
     page = somebody.page
     script.write_text(SCRIPT, encoding="utf-8")
     somebody.go("/admin/agents/flow/add/")
-    page.fill("#flow-yaml", FLOW.replace("human_review", "nope"))
+    code = page.locator("#flow-code .cm-content")
+    code.fill(FLOW.replace("human_review", "nope"))
     for number, (path, text) in enumerate(PROMPTS.items()):
         page.locator("[name=path]").nth(number).fill(path)
         page.locator("[name=text]").nth(number).fill(text)
     page.click("[value=activate]")
-    expect(page.locator("[role=alert]")).to_contain_text("line 4, column 20")
+    expect(page.locator("[role=alert]:visible")).to_contain_text("line 4, column 20")
     page.click("[data-line]")
-    assert page.evaluate("() => document.getElementById('flow-yaml').selectionStart") > 60
-    page.fill("#flow-yaml", FLOW)
+    expect(page.locator("#flow-code .cm-activeLine")).to_contain_text("nope")
+    code.fill(FLOW)
     page.click("[value=activate]")
     expect(page.locator("body")).to_contain_text("Version 1 runs from now on.")
     flow: Any = agent_models.Flow.objects.get(name="desk")

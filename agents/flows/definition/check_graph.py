@@ -36,6 +36,9 @@ def check_graph(flow: FlowDefinition, found: FlowFindings) -> bool:
             if name not in allowed:
                 found.error(("edges", number, field), _no_node(name, known))
                 is_sound = False
+    for name in flow.layout:
+        if name not in names:
+            found.warning(("layout", name), _no_node(name, known))
     if is_sound:
         _check_paths(flow, found)
     return is_sound

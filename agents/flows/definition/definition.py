@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -48,8 +48,10 @@ END = "END"
 DEFAULT = "default"
 # An edge that is taken when its node failed.
 FAILURE = "failure"
+_KEYWORDS = ("always", DEFAULT, FAILURE)
 _NAME = re.compile(r"[^\W\d][\w-]{0,63}")
 _INPUT = re.compile(r"[^\W\d]\w{0,63}")
+_Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
 # What prompts and queries are given besides inputs.
 _TAKEN = frozenset({*FIELDS, "user_query", "rag_context"})
 
@@ -65,12 +67,16 @@ class EdgeDefinition(BaseModel):
 
     source: str = Field(alias="from")
     targets: list[str] = Field(alias="to", min_length=1, max_length=20)
-    condition: str = "always"
+    condition: str = Field(default="always", json_schema_extra={"examples": [*_KEYWORDS]})
 
-    @field_validator("targets", mode="before")
+    @field_validator("targets", mode="before", json_schema_input_type=str | list[str])
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return [value] if isinstance(value, str) else value
+
+
+# The type of a node, whose options are the ``config`` beside it: a mark for the schema of flows.
+NodeTypeName = Annotated[str, Field(json_schema_extra={"x-node-type": True})]
 
 
 class NodeDefinition(BaseModel):
@@ -79,7 +85,7 @@ class NodeDefinition(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    type: str
+    type: NodeTypeName
     config: dict[str, Any] = {}
 
     @field_validator("name")
@@ -95,7 +101,8 @@ class FlowDefinition(BaseModel):
 
     ``inputs`` are what a run may be given besides its message, each with a line for people, or
     with type, default, required and choices. ``memory`` names the project whose memories of the
-    person are recalled, and into which exchanges go.
+    person are recalled, and into which exchanges go. ``layout`` says where people moved nodes to on
+    the canvas, as ``[x, y]``; a run knows nothing of it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -110,6 +117,7 @@ class FlowDefinition(BaseModel):
     max_steps: int = Field(default=50, ge=1, le=1000)
     timeout_s: float = Field(default=1800, gt=0, le=86_400)
     memory: str = Field(default="", max_length=64)
+    layout: dict[str, tuple[_Coordinate, _Coordinate]] = Field(default={}, max_length=500)
 
     @field_validator("inputs")
     @classmethod

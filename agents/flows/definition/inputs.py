@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from django.utils.translation import gettext_noop
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
 
 from rag.core.errors import InvalidInputError
 
@@ -49,6 +50,13 @@ class FlowInput(BaseModel):
     default: Any = None
     required: bool = False
     choices: list[Any] | None = Field(default=None, min_length=1, max_length=200)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the schema of both ways to write an input."""
+        return {"anyOf": [{"type": "string"}, handler.resolve_ref_schema(handler(core))]}
 
     @model_validator(mode="before")
     @classmethod

@@ -14,6 +14,8 @@ from agents.core.state import IDENTITY
 
 _KEY = r"^[^\W\d]\w{0,63}$"
 MAX_DECISION = 200
+# A file beside the flow, which the schema of flows marks for editors.
+PromptPath = Annotated[str, Field(json_schema_extra={"x-prompt": True})]
 
 
 def _settable(name: str) -> str:
@@ -68,7 +70,7 @@ class AgentNodeConfig(NodeOptions):
     ``fallback_models`` in turn; when all fail, ``default`` is the answer:
     ``response_content`` and variables."""
 
-    prompt: str
+    prompt: PromptPath
     model: ModelConfig | None = None
     tools: list[ToolConfig] = Field(default=[], max_length=50)
     output_schema: dict[str, Any] | None = None

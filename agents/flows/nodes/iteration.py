@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from agents.core.gather import gather_or_cancel
 from agents.core.nodes import NodeRun, Pause, RunLog, Waiting, node_type, register_node
 from agents.core.state import FIELDS, Replace, to_storable
+from agents.flows.definition.definition import NodeTypeName
 from agents.flows.definition.node_configs import NodeOptions, VariableName
 from agents.flows.definition.state import filled_value, last_turn
 from rag.core.errors import (
@@ -29,7 +30,7 @@ _OF_TEXTS = ("parse_error", "failed_node", "failure")
 class InnerNode(NodeOptions):
     """Type and options of the node that is run for each item."""
 
-    type: str
+    type: NodeTypeName
     config: dict[str, Any] = {}
 
 

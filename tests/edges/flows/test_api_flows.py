@@ -7,6 +7,7 @@ import zipfile
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from agents import models
 from agents.core.nodes import NODE_TYPES
@@ -109,6 +110,18 @@ def test_a_folder_is_checked_without_being_saved(flow_desk: FlowDesk) -> None:
     chinese = flow_desk.client(language="zh-hans")
     (told,) = ok(chinese.send("post", "/api/flows/x/check", tool))
     assert "gone" in told["message"] and "Unknown" not in told["message"]
+
+
+def test_the_language_is_published_with_all_that_is_installed(flow_desk: FlowDesk) -> None:
+    told = ok(flow_desk.client(language="zh-hans").get("/api/flow-schema"))
+    kinds = {
+        one["const"]: one["title"]
+        for one in told["$defs"]["NodeDefinition"]["properties"]["type"]["oneOf"]
+    }
+    assert kinds.keys() == NODE_TYPES.keys() and kinds["human_review"] == "人工审核"
+    sources = told["$defs"]["DataSourceConfig"]["properties"]["type"]["oneOf"]
+    assert {"database", "api", "vector_store"} <= {one["const"] for one in sources}
+    error_of(Client().get("/api/flow-schema"), 401)
 
 
 def test_versions_are_compared_activated_and_rolled_back(flow_desk: FlowDesk) -> None:
