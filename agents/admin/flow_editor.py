@@ -37,6 +37,7 @@ TEXTS = {
     "prompt_text": _("Text of the prompt"),
     "required": _("required"),
     "broken": _("The YAML cannot be read, so the canvas shows it as it was. Mend it there."),
+    "too_large": _("More than 500 nodes or 5,000 edges are not drawn: see the YAML."),
     "unreachable": _("The server cannot be asked at this moment; nothing is lost."),
     "found": _("To look at: {n}"),
     "sound": _("no problems"),

@@ -218,7 +218,8 @@ def the_second_tab_is_refused(somebody: Visitor, flow: models.Flow) -> None:
     second.wait_for_selector("body[data-flow-ready]")
     second.click("[value=save]")
     expect(second.locator("body")).to_contain_text("Version 3 was saved.")
-    # What is saved is offered no more.
+    # What is saved is offered no more, once the page's script has run.
+    second.wait_for_load_state()
     assert (
         second.evaluate("() => Object.keys(localStorage).filter((one) => one.includes('draft'))")
         == []

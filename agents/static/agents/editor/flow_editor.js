@@ -53,8 +53,8 @@ function edit(change) {
         if (change.kind === "addEdge") canvas.select({ edge: `${change.source} → ${change.target} 1` });
         return;
       }
-    } catch (error) {
-      say("flow-broken", `${texts.broken} ${error.message}`);
+    } catch {
+      say("flow-broken", texts.broken);
     }
   });
   return queue;
@@ -86,9 +86,10 @@ async function read() {
   while (isStale) {
     isStale = false;
     const found = await ask({ task: "read", text: code.text }).catch(() => null);
-    say("flow-broken", found ? "" : texts.broken);
-    $("flow-canvas").classList.toggle("flow-stale", !found);
-    if (found) {
+    const isShown = found && !found.isTooLarge;
+    say("flow-broken", isShown ? "" : found ? texts.too_large : texts.broken);
+    $("flow-canvas").classList.toggle("flow-stale", !isShown);
+    if (isShown) {
       flow = { ...found, findings };
       show();
     }

@@ -13,7 +13,12 @@ export const NODE_HEIGHT = 58;
 export const BORDER_WIDTH = 84;
 export const BORDER_HEIGHT = 34;
 
-/* Returns what the canvas shows of a text, null where it is no YAML of a mapping. */
+// What the language allows; more would be drawn for minutes.
+const MAX_NODES = 500;
+const MAX_EDGES = 5000;
+
+/* Returns what the canvas shows of a text, null where it is no YAML of a mapping, `isTooLarge` alone where it holds
+   more than is drawn. */
 export function readFlow(text) {
   const counter = new LineCounter();
   const doc = parseDocument(text, { ...READ, lineCounter: counter });
@@ -23,6 +28,8 @@ export function readFlow(text) {
     const items = doc.get(key)?.items ?? [];
     return items.map((one) => (one?.range ? [counter.linePos(one.range[0]).line, counter.linePos(one.range[1]).line] : [1, 1]));
   };
+  const sizes = [listed(data.nodes).length, listed(data.edges).length];
+  if (sizes[0] > MAX_NODES || sizes[1] > MAX_EDGES) return { isTooLarge: true };
   const places = { nodes: lines("nodes"), edges: lines("edges") };
   const nodes = listed(data.nodes)
     .map((one, index) => ({ ...one, index, name: String(one?.name ?? ""), type: String(one?.type ?? ""), lines: places.nodes[index] }))
@@ -129,7 +136,7 @@ function isSame(one, other) {
 const EDITS = {
   // Sets what stands at a path, within a node where one is named; undefined takes it away.
   set(doc, { node, path: within, value }) {
-    const at = sequence(doc, "nodes").items.findIndex((one) => name(one, "name") === node);
+    const at = node === undefined ? -1 : sequence(doc, "nodes").items.findIndex((one) => name(one, "name") === node);
     if (node !== undefined && at < 0) return;
     const path = node === undefined ? within : ["nodes", at, ...within];
     for (let depth = 1; depth < path.length; depth += 1) {

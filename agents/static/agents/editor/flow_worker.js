@@ -5,7 +5,7 @@ import { applyEdit, linesOf, parseValue, placeNodes, readFlow, writeValue } from
 const TASKS = {
   read({ text }) {
     const model = readFlow(text);
-    return model && { model, lines: linesOf(model), ...placeNodes(model) };
+    return !model || model.isTooLarge ? model : { model, lines: linesOf(model), ...placeNodes(model) };
   },
   edit: ({ text, edit }) => applyEdit(text, edit),
   parse: ({ text }) => parseValue(text),
