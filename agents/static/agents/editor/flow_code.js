@@ -36,6 +36,20 @@ const DRESS = EditorView.theme({
   ".cm-textfield, .cm-button": { background: "transparent", color: "inherit", border: "1px solid var(--code-border)", borderRadius: "4px" },
 });
 
+/* Typing over a selection is done by CodeMirror itself: the browser would keep the look of what it replaces as an
+   inline style, which the page's policy refuses. */
+const typeOver = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { main } = view.state.selection;
+    if (event.inputType !== "insertText" || !event.data || main.empty || view.composing) return false;
+    event.preventDefault();
+    const make = () => view.state.update(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+    const isHandled = view.state.facet(EditorView.inputHandler).some((one) => one(view, main.from, main.to, event.data, make));
+    if (!isHandled) view.dispatch(make());
+    return true;
+  },
+});
+
 export class FlowCode {
   /* `host` gets a shadow root: there CodeMirror's styles are constructed sheets, which need no exception in the
      page's content security policy. */
@@ -60,7 +74,7 @@ export class FlowCode {
   setup(label, phrases, inner) {
     return [
       lineNumbers(), lintGutter(), history(), drawSelection(), highlightActiveLine(), bracketMatching(), closeBrackets(), search({ top: true }),
-      yaml(), syntaxHighlighting(COLOURS), indentUnit.of("  "), DRESS, tooltips({ parent: inner }), EditorState.phrases.of(phrases),
+      typeOver, yaml(), syntaxHighlighting(COLOURS), indentUnit.of("  "), DRESS, tooltips({ parent: inner }), EditorState.phrases.of(phrases),
       EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
       autocompletion({ override: [(context) => this.complete(context)] }),
       keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
