@@ -68,6 +68,13 @@ def node(page: Page, name: str) -> Locator:
     return page.locator(f".react-flow__node[data-id={name}]")
 
 
+def write(page: Page, text: str) -> None:
+    """Put a text in place of all by the keyboard."""
+    page.locator("#flow-code .cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
 def shows(page: Page, *parts: str) -> None:
     """Wait until the text, which the form would send, has all parts."""
     for part in parts:
@@ -141,15 +148,16 @@ def finds_its_place(page: Page) -> None:
 
 def typed_yaml_is_on_the_canvas(page: Page) -> None:
     code = page.locator("#flow-code .cm-content")
-    code.fill(FLOW.replace("type: agent, config: {prompt: answer.md}", "type: agnt"))
+    write(page, FLOW.replace("type: agent, config: {prompt: answer.md}", "type: agnt"))
     # The server's own finding, where it is.
     expect(page.locator("#flow-problems")).to_contain_text("unknown type “agnt”")
     expect(page.locator("#flow-code .cm-lintRange-error")).to_be_visible()
     expect(node(page, "answer").locator(".flow-node.error")).to_be_visible()
-    code.fill(
+    write(
+        page,
         FLOW.replace("{from: answer, to: END}", "{from: answer, to: judge}").replace(
             "\n", "\nmax_steps: 9\n", 1
-        )
+        ),
     )
     expect(page.locator(".react-flow__edge[data-id='answer → judge 1']")).to_be_attached()
     page.click("[data-do=undo]")
@@ -208,7 +216,7 @@ def the_second_tab_is_refused(somebody: Visitor, flow: models.Flow) -> None:
     second = somebody.page.context.new_page()
     second.goto(somebody.page.url)
     second.wait_for_selector("body[data-flow-ready]")
-    second.locator("#flow-code .cm-content").fill(FLOW.replace("the desk", "both"))
+    write(second, FLOW.replace("the desk", "both"))
     shows(second, "both")
     somebody.page.click("[value=save]")
     expect(somebody.page.locator("body")).to_contain_text("Version 2 was saved.")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 from django.utils.translation import gettext, override
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from agents import models as agent_models
 from rag import models
@@ -169,8 +169,7 @@ def _write_run_and_decide_a_flow(somebody: Visitor, script: Path) -> None:
     page = somebody.page
     script.write_text(SCRIPT, encoding="utf-8")
     somebody.go("/admin/agents/flow/add/")
-    code = page.locator("#flow-code .cm-content")
-    code.fill(FLOW.replace("human_review", "nope"))
+    _write_yaml(page, FLOW.replace("human_review", "nope"))
     for number, (path, text) in enumerate(PROMPTS.items()):
         page.locator("[name=path]").nth(number).fill(path)
         page.locator("[name=text]").nth(number).fill(text)
@@ -178,7 +177,7 @@ def _write_run_and_decide_a_flow(somebody: Visitor, script: Path) -> None:
     expect(page.locator("[role=alert]:visible")).to_contain_text("line 4, column 20")
     page.click("[data-line]")
     expect(page.locator("#flow-code .cm-activeLine")).to_contain_text("nope")
-    code.fill(FLOW)
+    _write_yaml(page, FLOW)
     page.click("[value=activate]")
     expect(page.locator("body")).to_contain_text("Version 1 runs from now on.")
     flow: Any = agent_models.Flow.objects.get(name="desk")
@@ -192,3 +191,9 @@ def _write_run_and_decide_a_flow(somebody: Visitor, script: Path) -> None:
     page.locator("details[data-visit] > summary").last.click()
     page.locator("[data-verb=replay]").last.click()
     expect(page.locator("body")).to_contain_text("the run that it repeats")
+
+
+def _write_yaml(page: Page, text: str) -> None:
+    page.locator("#flow-code .cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
