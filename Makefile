@@ -7,8 +7,7 @@ WORKERS ?= 3
 SOAK_S ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow watch format smoke-gemini smoke-model upgrade-test soak fuzz transcript clients bench profile house screenshots lint stop clean
-.PHONY: help demo serve test test-slow watch format vendor smoke-gemini smoke-model upgrade-test soak fuzz clients bench profile house screenshots lint stop clean
+.PHONY: help demo serve test test-slow watch format vendor smoke-gemini smoke-model upgrade-test soak fuzz transcript clients bench profile house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
