@@ -26,12 +26,12 @@ from pydantic import BaseModel
 
 from agents import models
 from agents.core.nodes import Pause, node_configs, register_node
-from agents.core.run_traces import cut_trace
 from agents.core.state import pack_update, to_storable
 from agents.flows.definition.archive import FlowFiles
 from agents.flows.definition.definition import parse_flow
 from agents.flows.definition.state import initial_state
 from agents.flows.engine.graph import FlowGraph, GraphBuilder
+from agents.flows.runs.run_traces import cut_trace
 from agents.flows.runs.start import RunRequest, arun_flow
 from agents.flows.versions.versions import activate_version, save_flow_version
 from benchmarks.record import Report

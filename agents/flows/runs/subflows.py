@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from agents.flows.runs.event_log import RunEventLog
 
 MAX_DEPTH = 8
-# Who acts, in which conversation.
-_CARRIED = ("token_id", "session_id", "trace_id", "history_messages")
+# Who acts, in which conversation, and what is remembered of it.
+_CARRIED = ("token_id", "session_id", "trace_id", "history_messages", "recalled_memories")
 
 
 @dataclass(frozen=True, slots=True)

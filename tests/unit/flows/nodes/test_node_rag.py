@@ -207,3 +207,20 @@ def test_a_data_query_does_the_same_without_vectors() -> None:
     )
     update = asyncio.run(DataQueryNode().run(initial_state(FLOW, "x"), config, run))
     assert update["rag_results"] == {"rows": [ROW]}
+
+
+def test_what_is_not_set_yet_is_nothing_for_a_source_and_empty_in_a_query() -> None:
+    run = NotedRun(sources={"rows": [ROW]})
+    config = {
+        "data_sources": [
+            {"type": "database", "name": "rows", "query_template": "SELECT {unset}, {user_query}"}
+        ],
+        "query": "about {unset}leave",
+    }
+    asyncio.run(RagNode().run(initial_state(FLOW, "x"), RagNodeConfig.model_validate(config), run))
+    (asked,) = run.asked
+    assert (asked.text, asked.values["unset"], asked.values["user_query"]) == (
+        "about leave",
+        None,
+        "x",
+    )
