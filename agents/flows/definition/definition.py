@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from agents.core.state import FIELDS
 from agents.flows.definition.inputs import FlowInput
-from agents.flows.definition.yaml_positions import LocatedYaml, parse_yaml
 from rag.core.errors import InvalidInputError
+from rag.stages.text.yaml_positions import LocatedYaml, parse_yaml
 
 
 def schema_fields(model: type[BaseModel], path: Sequence[int | str]) -> list[str]:

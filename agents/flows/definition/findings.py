@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agents.flows.definition.yaml_positions import LocatedYaml
 from rag.core.errors import RAGError
+from rag.stages.text.yaml_positions import LocatedYaml
 
 _Key = tuple[str | int, ...]
 

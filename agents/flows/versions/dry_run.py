@@ -25,7 +25,6 @@ from agents.core.spoken_text import SpokenText
 from agents.flows.definition.archive import read_flow_folder, read_flow_text_file
 from agents.flows.definition.definition import Flow
 from agents.flows.definition.state import initial_state, node_outputs
-from agents.flows.definition.yaml_positions import parse_yaml
 from agents.flows.engine.inner_log import InnerLog, RunPlace, outputs_at
 from agents.flows.versions.load import compiled_graph_of_files
 from rag.core.access import Scope
@@ -40,6 +39,7 @@ from rag.services.sources import SourceCall, SourceOutcome
 from rag.services.tokens import count_tokens
 from rag.services.wiring.registry import model_of_script
 from rag.stages.citing.verify import VerifiedAnswer
+from rag.stages.text.yaml_positions import parse_yaml
 
 if TYPE_CHECKING:
     from agents.flows.engine.graph import FlowGraph

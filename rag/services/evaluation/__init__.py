@@ -12,7 +12,13 @@ from rag.services.evaluation.datasets import (
     evaluate_folder,
     rank_documents,
 )
-from rag.services.evaluation.golden_csv import FIELDS, MAX_BYTES, export_questions, import_questions
+from rag.services.evaluation.golden_csv import (
+    FIELDS,
+    MAX_BYTES,
+    TargetResolver,
+    export_questions,
+    import_questions,
+)
 from rag.services.evaluation.golden_questions import (
     MAX_TARGETS,
     TargetSpec,

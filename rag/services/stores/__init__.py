@@ -5,6 +5,7 @@ from __future__ import annotations
 from rag.services.stores.dump import dump_store
 from rag.services.stores.hidden_stores import stores_hidden_from
 from rag.services.stores.lifecycle import (
+    CHANGEABLE,
     create_named_store,
     create_store,
     delete_store,

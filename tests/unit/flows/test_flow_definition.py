@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
 from agents.flows.definition.definition import Flow, parse_flow
-from agents.flows.definition.yaml_positions import MAX_CHARACTERS, YamlPosition, parse_yaml
 from rag.core.errors import InvalidInputError, RAGError
+from rag.stages.text.yaml_positions import MAX_CHARACTERS, YamlPosition, parse_yaml
 
 
 class Talk(BaseModel):
