@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import codecs
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from io import BytesIO
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import SuspiciousOperation
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
+from django.urls import ResolverMatch, get_resolver
 from django.utils.functional import cached_property
 from django.utils.translation import get_language_from_request, override
 
@@ -94,6 +96,16 @@ class _Refused(BytesIO):
         self.reason = reason
 
 
+# Characters; an address that somebody made up may have sixty thousand.
+_MAX_KEPT_PATH = 200
+
+
+# Nothing of a request is in a match but what its address says. No match is not kept.
+@lru_cache(maxsize=256)
+def _resolved(urlconf: str, path: str) -> ResolverMatch:
+    return get_resolver(urlconf).resolve(path)
+
+
 class LimitedASGIHandler(ASGIHandler):
     """Django, request through ``LimitedBody`` and ``CheckedRequest``; there are no websockets."""
 
@@ -117,6 +129,13 @@ class LimitedASGIHandler(ASGIHandler):
         if is_async and isinstance(getattr(method, "__self__", None), CsrfViewMiddleware):
             return partial(check_csrf_on_loop, method)
         return super().adapt_method_mode(is_async, method, method_is_async, debug, name)
+
+    def resolve_request(self, request: HttpRequest) -> ResolverMatch:
+        """Return the view of an address; ninety patterns are compared with a new one alone."""
+        if hasattr(request, "urlconf") or len(request.path_info) > _MAX_KEPT_PATH:
+            return super().resolve_request(request)
+        request.resolver_match = _resolved(settings.ROOT_URLCONF, request.path_info)
+        return request.resolver_match
 
     async def read_body(self, receive: Receive) -> Any:
         """Return the body as a file, an empty one with the reason when it is refused."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import SuspiciousOperation
+from django.urls import Resolver404, resolve, set_urlconf
 
 from project import request_limits
 from project.request_limits import MB, CheckedRequest, LimitedASGIHandler
@@ -172,3 +173,23 @@ def test_a_body_for_the_memory_comes_in_one_piece_or_not_at_all(
 
     assert read(b"ab", b"", b"cd") == b"abcd"
     assert read(bytes(MB), b"x").status_code == 413
+
+
+def test_an_address_is_resolved_once_and_one_that_is_made_up_is_not_kept() -> None:
+    request_limits._resolved.cache_clear()
+    handler, long = LimitedASGIHandler(), "/api/files/7" + "0" * 300
+    for path in ("/healthz", "/healthz", "/api/files/7", "/api/files/8", long, long):
+        request = CheckedRequest(scope_of(path), BytesIO())
+        match = handler.resolve_request(request)
+        assert (request.resolver_match, match.route) == (match, resolve(path).route)
+        assert match.kwargs == resolve(path).kwargs
+    told = request_limits._resolved.cache_info()
+    assert (told.hits, told.currsize) == (1, 3)
+
+
+def test_another_set_of_addresses_is_heeded() -> None:
+    request = CheckedRequest(scope_of("/healthz"), BytesIO())
+    request.urlconf = "agents.api.routes"
+    with pytest.raises(Resolver404):
+        LimitedASGIHandler().resolve_request(request)
+    set_urlconf(None)
