@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 
 from agents import models
+from agents.chat.answers.golden import keep_as_golden
 from agents.chat.history.evidence import redact_unreadable
 from agents.chat.history.titles import hidden_titles
 from rag.admin.operations.query_log import VERDICT_LABELS
 from rag.admin.ui.cells import column, join_cells, label, text_block
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import ReadOnlyAdmin, scope_for
+from rag.admin.ui.scoped import OverviewAdmin, ReadOnlyAdmin, scope_for
 from rag.core.access import Scope
+from rag.core.errors import RAGError
 
 STEP_LABELS = {
     "load_history": _("earlier turns"),
@@ -118,7 +124,7 @@ class SessionAdmin(ReadOnlyAdmin):
 
 
 @admin.register(models.Message)
-class MessageAdmin(ReadOnlyAdmin):
+class MessageAdmin(ReadOnlyAdmin, OverviewAdmin):
     """The turns of one's own conversations; operators see all."""
 
     list_select_related = ("parent",)
@@ -177,6 +183,30 @@ class MessageAdmin(ReadOnlyAdmin):
         if message is not None:
             self.redact_rows([message], scope_for(request))
         return message
+
+    change_form_outer_before_template = "admin/agents/message_golden.html"
+
+    def pages(self) -> Sequence[tuple[str, Any, str]]:
+        return (("<int:pk>/golden/", require_POST(self.golden_view), "agents_message_golden"),)
+
+    def overview(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Return whether a golden question may be made of it."""
+        is_answer = obj.role == models.Message.Role.ASSISTANT
+        return {"may_expect": is_answer and request.user.has_perm("rag.add_goldenquestion")}
+
+    def golden_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Make a golden question of an answer and go on to its page."""
+        message = self.get_object(request, str(pk))
+        if message is None or not request.user.has_perm("rag.add_goldenquestion"):
+            raise PermissionDenied
+        try:
+            made = keep_as_golden(message=message, scope=scope_for(request), user=request.user)
+        except RAGError as error:
+            self.message_user(request, error_sentence(error), messages.ERROR)
+            return HttpResponseRedirect(reverse("admin:agents_message_change", args=[pk]))
+        self.message_user(request, gettext("Kept. Look at what must be found."), messages.SUCCESS)
+        url = reverse("admin:rag_goldenquestion_change", args=[made[0].pk])
+        return HttpResponseRedirect(url)
 
     text = column(_("content"), lambda message: Truncator(message.content).chars(100) or "–")
     text_whole = column(_("content"), lambda message: text_block(message.content or "–"))
