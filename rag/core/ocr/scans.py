@@ -15,6 +15,8 @@ from typing import Self
 # What rag.services.reindex compares: whatever changes the words changes it.
 OCR_VERSION = "rapidocr/3.10.0"
 Corner = tuple[float, float]
+# Lines that overlap on a scan came at 0.79 to 0.83, clean ones at 0.88 and more.
+_UNSURE, _MANY_LETTERS = 0.85, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,15 @@ class PageWords:
     def text(self) -> str:
         """Return its words, parted by blanks."""
         return " ".join(word.text for word in self.words)
+
+    @property
+    def unsure_words(self) -> tuple[str, ...]:
+        """Return the words that were hardly recognized, as where something is printed over them."""
+        return tuple(
+            word.text
+            for word in self.words
+            if word.confidence < _UNSURE and len(word.text) >= _MANY_LETTERS
+        )
 
     @property
     def confidence(self) -> float:

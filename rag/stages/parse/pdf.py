@@ -143,10 +143,12 @@ def parse_pdf(path: Path, name: str, recognized: Recognized) -> ParsedDocument:
     states: dict[str, list[int]] = {state: [] for state in _STATES}
     plain: list[int] = []
     unsure: list[int] = []
+    words: list[str] = []
     for number, page in enumerate(laid_out(_pages(document, has_form, recognized))):
         states[page.state].append(number + 1)
         plain += [number + 1] * page.is_plain
         unsure += [number + 1] * is_unsure(page)
+        words += page.unsure_words
         written.add_page(page, _label(document, number))
         if written.length >= MAX_CHARS:
             break
@@ -168,7 +170,7 @@ def parse_pdf(path: Path, name: str, recognized: Recognized) -> ParsedDocument:
             *([_REPAIRED] if is_repaired else []),
             *_warnings(states, len(pages), n_pages),
             *([_plain_notice(plain)] if plain else []),
-            *scan_notices(unsure, states["failed"]),
+            *scan_notices(unsure, states["failed"], words),
             *([_MISNAMED] if has_swapped_letters(text) else []),
             *([_ATTACHED] if document.count_attachments() else []),
         ),

@@ -34,10 +34,12 @@ def parse_picture(path: Path, name: str, kind: str, recognized: Recognized) -> P
     unread = [number for number, page in enumerate(pages, 1) if page is None]
     written = PdfText()
     unsure: list[int] = []
+    words: list[str] = []
     failed: list[int] = []
     read = (ReadPage("scan") if page is None else scanned_page(page) for page in pages)
     for number, laid in enumerate(laid_out(read), 1):
         unsure += [number] * is_unsure(laid)
+        words += laid.unsure_words
         failed += [number] * (laid.state == "failed")
         written.add_page(laid, str(number))
     text = written.text
@@ -52,7 +54,7 @@ def parse_picture(path: Path, name: str, kind: str, recognized: Recognized) -> P
         warnings=(
             *([_MOVES] if is_animated(path, name) else []),
             *([_unread(unread)] if unread else []),
-            *scan_notices(unsure, failed),
+            *scan_notices(unsure, failed, words),
         ),
     )
 

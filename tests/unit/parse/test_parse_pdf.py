@@ -11,9 +11,10 @@ import pytest
 
 from rag.core.documents import Page, ParsedDocument
 from rag.core.errors import DocumentError
+from rag.core.ocr.scans import PageWords, ScannedWord
 from rag.stages.parse import parse_document, pdf
 from rag.stages.parse.pdf import place_bookmarks
-from tests import hostile_files
+from tests import hostile_files, scans
 
 SENTENCE = "A pump moves water from a low place to a high place."
 
@@ -189,6 +190,22 @@ def test_a_font_that_names_other_letters_than_it_shows_is_told(tmp_path: Path) -
     assert str(notice).startswith("Its letters are spread as in no language")
     with pytest.raises(DocumentError, match="fonts of “a.pdf” cannot be read"):
         parsed(tmp_path, misnamed_pdf(0, base=0xE001))
+
+
+def test_words_that_were_hardly_recognized_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "upload"
+    path.write_bytes(scans.scan_pdf([scans.paper([])]))
+    words = [
+        ScannedWord(text, 50, 40 + 20 * n, 200, 52 + 20 * n, confidence)
+        for n, (text, confidence) in enumerate([("Policy", 0.97), ("Blandeysic", 0.8), ("a", 0.5)])
+    ]
+    page = PageWords(1, 595, 842, words=tuple(words))
+    document = parse_document(path, "a.pdf", recognized={1: page})
+    assert "Blandeysic" in document.text
+    told = [str(notice) for notice in document.warnings if str(notice).startswith("Words of")]
+    assert told == [
+        "Words of the scan that are hard to read: Blandeysic. Compare them with the picture."
+    ]
 
 
 def test_what_is_filled_into_a_form_is_text(tmp_path: Path) -> None:

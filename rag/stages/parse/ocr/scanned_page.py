@@ -14,7 +14,7 @@ from rag.stages.parse.pdf_layout.page import to_layers
 Recognized = Mapping[int, PageWords]
 # A clean scan is at 0.97 and more; below this, letters are wrong here and there.
 SURE = 0.9
-N_LISTED = 20
+N_LISTED, N_WORDS = 20, 12
 
 
 def scanned_page(page: PageWords, *, is_plain: bool = False) -> ReadPage:
@@ -24,9 +24,12 @@ def scanned_page(page: PageWords, *, is_plain: bool = False) -> ReadPage:
     if not page.words:
         return ReadPage("blank")
     if is_plain:
-        return plain_page("recognized", page.text, is_plain=True, confidence=page.confidence)
-    words = [word for word, _ in to_layout(page.words)]
-    return layered_page("recognized", to_layers(words, []), page.confidence)
+        read = plain_page("recognized", page.text, is_plain=True, confidence=page.confidence)
+    else:
+        words = [word for word, _ in to_layout(page.words)]
+        read = layered_page("recognized", to_layers(words, []), page.confidence)
+    read.unsure_words = page.unsure_words
+    return read
 
 
 def is_unsure(page: ReadPage) -> bool:
@@ -34,8 +37,15 @@ def is_unsure(page: ReadPage) -> bool:
     return page.confidence is not None and page.confidence < SURE
 
 
-def scan_notices(unsure: Sequence[int], failed: Sequence[int]) -> Iterator[Notice]:
-    """Yield what is to be told of pages that OCR has read."""
+def scan_notices(
+    unsure: Sequence[int], failed: Sequence[int], words: Sequence[str]
+) -> Iterator[Notice]:
+    """Yield what is to be told of pages that OCR has read, and ``words`` that it hardly could."""
+    if words:
+        yield Notice(
+            "Words of the scan that are hard to read: {words}. Compare them with the picture.",
+            words=", ".join(words[:N_WORDS]) + (" …" if len(words) > N_WORDS else ""),
+        )
     if unsure:
         yield Notice(
             "The scan of page {pages} is hard to read: compare its words with the picture.",

@@ -37,6 +37,7 @@ class ReadPage:
     margin: str = ""
     is_plain: bool = False
     confidence: float | None = None
+    unsure_words: tuple[str, ...] = ()
 
 
 def layered_page(state: str, layers: list[Layer], confidence: float | None = None) -> ReadPage:
