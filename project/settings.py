@@ -281,6 +281,7 @@ _rag = Conf(models_dir=VAR_DIR / "models", connections_dir=VAR_DIR / "connection
 RAG: dict[str, Any] = {
     "EMBEDDING_MODEL": env.str("RAG_EMBEDDING_MODEL", default=_rag.embedding_model),
     "CHAT_MODEL": env.str("RAG_CHAT_MODEL", default=_rag.chat_model),
+    "ASK_MODELS": tuple(env.list("RAG_ASK_MODELS", default=[])),
     "QUOTE_SCHEMA": env.flag("RAG_QUOTE_SCHEMA", default=_rag.quote_schema),
     "ANALYSIS_MODEL": env.str("RAG_ANALYSIS_MODEL", default=_rag.analysis_model),
     "E5_PRECISION": env.choice(

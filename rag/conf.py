@@ -44,6 +44,7 @@ class Conf:
     embedding_model: str = "e5:multilingual-e5-small"
     chat_model: str = "extractive:sentences"
     quote_schema: bool = False
+    ask_models: tuple[str, ...] = ()
     analysis_model: str = ""
     e5_precision: str = "int8"
     embedding_threads: int = 0

@@ -13,6 +13,7 @@ _LABELS = {
     "search_mode": _("Search"),
     "enable_source_citation": _("Cite sources"),
     "enable_query_rewrite": _("Question rewriting"),
+    "enhancement": _("Prompt enhancer"),
     "enable_rerank": _("Rerank"),
     "rerank": _("Reranker"),
     "rerank_top_k": _("Results after reranking"),
@@ -69,6 +70,10 @@ _CHOICES = {
     "model": _("a few words by the model"),
     "native": _("by the model's own calls"),
     "text": _("in JSON that it writes"),
+    "none": _("no enhancer"),
+    "standard": _("Standard: keep to the sources"),
+    "creative": _("Creative: write on, in agreement with the sources"),
+    "analytical": _("Analytical: reason from the sources"),
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from rag.core.options import option, read_options
+from rag.core.sources import enhancer_names
 from rag.core.types import rerank_methods
 
 # Most iterations of a new agent by its type, where its maker does not say; one for the others.
@@ -62,6 +63,11 @@ class AgentConfig:
     )
     enable_footnotes: bool = option(
         False, help="OpenAI's clients get the citations again, as lines below the text."
+    )
+    enhancement: str = option(
+        "none",
+        help="Prompt enhancer: how the question and its sources are put to the model.",
+        choices=enhancer_names,
     )
     max_tokens: int = option(2048, help="Maximum tokens of an answer.", minimum=1, maximum=65536)
     context_tokens: int = option(

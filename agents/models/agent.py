@@ -100,7 +100,7 @@ class Agent(models.Model):
         _("max iterations"), default=1, validators=[MinValueValidator(1), MaxValueValidator(50)]
     )
     temperature = models.FloatField(
-        _("temperature"), default=0.7, validators=[MinValueValidator(0.0), MaxValueValidator(2.0)]
+        _("temperature"), default=0.2, validators=[MinValueValidator(0.0), MaxValueValidator(2.0)]
     )
     is_enabled = models.BooleanField(_("enabled"), default=True)
     is_builtin = models.BooleanField(_("built in"), default=False, editable=False)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
 from rag.core.hits import Hit
+from rag.core.options import read_options
+from rag.core.plugins import PLUGINS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,3 +136,25 @@ class Enhancer(Protocol):
     def enhance(self, prompt: str, context: str) -> str:
         """Return the prompt as the model shall see it."""
         ...
+
+
+NO_ENHANCER = "none"
+
+
+def enhancer_names() -> tuple[str, ...]:
+    """Return what can be chosen: none, then every enhancer that is registered."""
+    return (NO_ENHANCER, *PLUGINS.names("enhancer"))
+
+
+def enhance_with(name: str, prompt: str, context: str) -> str:
+    """Return the prompt with its context as the enhancer ``name`` words it.
+
+    Raises UnknownNameError for a name that nobody knows, with context or without.
+    """
+    if name == NO_ENHANCER:
+        return f"{context}\n\n{prompt}" if context else prompt
+    plugin = PLUGINS.get("enhancer", name)
+    if not context:
+        return prompt
+    enhancer: Enhancer = plugin(read_options(plugin.Options, {}, of=name))
+    return enhancer.enhance(prompt, context)

@@ -5,6 +5,7 @@ Answers are server-sent events or JSON.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import uuid
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from pydantic import ConfigDict, Field
 
 from agents import models
 from agents.api.http.sse import EVENT_STREAM, answer_events, last_event_id, localize_error
-from agents.chat.agents.agent import agent_for, find_agent
+from agents.chat.agents.agent import RAGAgent, find_agent
 from agents.chat.answers.control import start_answer, stop_answer, subscribe
 from agents.chat.answers.create import MessageRequest
 from agents.chat.answers.trace import answer_trace
@@ -109,6 +110,12 @@ class ChatBody(Schema):
     )
     context: PageBody | None = Field(
         None, description="What the page sends along; `regenerate` takes the first answer's."
+    )
+    enhancement: str = Field(
+        "",
+        max_length=200,
+        description="Prompt enhancer of this answer: none, standard, creative, analytical or a "
+        "plugin's name; empty: the agent's own.",
     )
     stream: bool = Field(True, description="Events as they come; false: one JSON at the end.")
 
@@ -204,7 +211,7 @@ def graph(request: HttpRequest, name: str, form: str = "json") -> Any:
     """Return what happens inside an agent, as `json` or as `mermaid` text under `mermaid`."""
     scope = require_caller(request, "read").scope
     agent = find_agent(name=name, scope=scope)
-    drawn = agent_for(agent=agent, scope=scope, stores=()).export_graph(form)
+    drawn = RAGAgent(agent, scope, ()).export_graph(form)
     return {"mermaid": drawn} if isinstance(drawn, str) else drawn
 
 
@@ -212,6 +219,10 @@ def _order(name: str, scope: Scope, body: ChatBody) -> MessageRequest:
     agent = find_agent(name=name, scope=scope)
     if body.context and scope.visitor:
         raise ForbiddenError("Visitors of a widget send no page along.", hint="Leave out context.")
+    if body.enhancement:
+        # This one answer's; the row is not saved.
+        agent = copy.copy(agent)
+        agent.config = {**agent.config, "enhancement": body.enhancement}
     return MessageRequest(
         agent=agent,
         scope=scope,
@@ -221,6 +232,8 @@ def _order(name: str, scope: Scope, body: ChatBody) -> MessageRequest:
         regenerate=body.regenerate,
         stores=tuple(body.stores),
         context=body.context.as_context() if body.context else PageContext(),
+        # What one request changes is in no row.
+        is_repeatable=not body.enhancement,
     )
 
 

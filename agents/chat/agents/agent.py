@@ -102,13 +102,17 @@ def agent_stores(*, agent: models.Agent, scope: Scope, names: Sequence[str] = ()
             store.require_local()
         return found
     found = readable_stores(scope=scope, ids=own or None, limit=MAX_STORES)
-    if not found and _searches(agent):
+    _require_stores(agent, found)
+    return found
+
+
+def _require_stores(agent: models.Agent, stores: Sequence[Any]) -> None:
+    if not stores and _searches(agent):
         raise InvalidInputError(
             "There is no store that the agent “{name}” could search for you.",
             hint="Ask for the right to read one.",
             name=agent.name,
         )
-    return found
 
 
 def _searches(agent: models.Agent) -> bool:
@@ -411,15 +415,16 @@ def agent_for(
 ) -> RAGAgent:
     """Return the agent for one question of ``scope``, looking into ``stores``.
 
-    ``path`` names the agents on whose behalf it is asked: it never asks these.
+    ``path`` names the agents on whose behalf it is asked: it never asks these. Raises
+    InvalidInputError where an agent that searches is given no store.
     """
+    _require_stores(agent, stores)
     return RAGAgent(agent, scope, stores, path=path)
 
 
 def render_agent_graph(*, agent: models.Agent) -> str:
     """Return what happens inside an agent."""
-    made = agent_for(agent=agent, scope=Scope.anonymous(), stores=())
-    graph: Any = made.export_graph("json")
+    graph: Any = RAGAgent(agent, Scope.anonymous(), ()).export_graph("json")
     nodes = [GraphNode(START, state="border"), *(GraphNode(one["name"]) for one in graph["nodes"])]
     edges = [
         GraphEdge(one["source"], one["target"], "?" if one["kind"] == "conditional" else "")

@@ -160,7 +160,7 @@ class AnswerContext(MeteredModel):
     emit: Emit
     history: History | None = None
     earlier: Earlier | None = None
-    temperature: float = 0.7
+    temperature: float = 0.2
     prompt: str = ""
     max_iterations: int = 1
     project: str = ""

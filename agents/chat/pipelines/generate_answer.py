@@ -27,6 +27,7 @@ from rag.core.answerability import Answerability
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
+from rag.core.sources import NO_ENHANCER, enhance_with
 from rag.core.types import Citation, Message, Statement
 from rag.stages.citing.verify import AnswerWriter, Part, VerifiedAnswer, answer_confidence
 from rag.stages.prompting.abstention import doubt_notice, missing_text
@@ -288,6 +289,8 @@ def _sources(context: Context, hits: Sequence[Hit]) -> list[dict[str, Any]]:
 
 _MARK = re.compile(r"\[\d{1,3}\]")
 _SHOWN_CHARACTERS = 4000
+# Prompts for answers from documents.
+_ENHANCED = ("answer", "react", "supervisor_merge")
 # Elements of a prompt and the fields of the state that they show.
 _BESIDE = {
     "conversation_summary": "summary",
@@ -315,10 +318,16 @@ def agent_messages(
             parts.append(f"<{element}>\n{escape_data(text)}\n</{element}>")
     query, rewritten = state["query"], state.get("rewritten_query") or ""
     asked = query if rewritten in ("", query) else f"{query}\n({rewritten})"
+    told = f"<question>{escape_data(asked)}</question>"
+    enhancement = run.config.enhancement
+    if documents and prompt in _ENHANCED and enhancement != NO_ENHANCER:
+        content = enhance_with(enhancement, told, "\n".join(parts))
+    else:
+        content = "\n".join([*parts, told])
     return [
         Message("system", fill_prompt(prompt_file(f"{prompt}_{language}"), values)),
         *_history_messages(state, run),
-        Message("user", "\n".join([*parts, f"<question>{escape_data(asked)}</question>"])),
+        Message("user", content),
     ]
 
 

@@ -14,13 +14,13 @@ from django.http import HttpRequest
 from ninja import Router
 
 from rag import models
-from rag.api.http.authentication import require_caller
+from rag.api.http.authentication import require_caller, require_right
 from rag.api.http.idempotency import done_once, repeatable
 from rag.api.http.schemas import PROBLEMS
 from rag.api.retrieval.schemas import Answered, AskBody, RetrieveBody, Retrieved
 from rag.core.access import Scope
 from rag.core.types import RetrievalSettings
-from rag.services.answers import ContextBuilder, PromptEnhancer, ask
+from rag.services.answers import ContextBuilder, PromptEnhancer, ask, check_model
 from rag.services.search import retrieve, state_digest
 from rag.services.stores import find_stores
 
@@ -74,6 +74,10 @@ def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
     With `Idempotency-Key` the same question is answered once; sent again it gets the same answer.
     """
     caller = require_caller(request, "read")
+    if body.model:
+        # Who may add an agent chooses its model.
+        require_right(caller, "read", "agents.add_agent")
+        check_model(name=body.model)
     stores = find_stores(names=body.stores, scope=caller.scope)
     has_key = "Idempotency-Key" in request.headers
     state = state_digest(stores=stores, scope=caller.scope) if has_key else ""
@@ -82,7 +86,14 @@ def answer_question(request: HttpRequest, body: AskBody) -> dict[str, Any]:
 
 
 def _answer(body: AskBody, stores: Sequence[models.Store], scope: Scope) -> dict[str, Any]:
-    answer = ask(question=body.query, scope=scope, stores=stores, settings=_settings(stores, body))
+    answer = ask(
+        question=body.query,
+        scope=scope,
+        stores=stores,
+        settings=_settings(stores, body),
+        model=body.model,
+        enhancement=body.enhancement,
+    )
     return {
         "answer": answer.text,
         "outcome": answer.outcome,

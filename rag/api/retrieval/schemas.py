@@ -138,6 +138,17 @@ class AskBody(Schema):
     query: _Question
     stores: _Stores
     settings: _Settings = None
+    enhancement: str = Field(
+        "none",
+        max_length=200,
+        description="Prompt enhancer: none, standard, creative, analytical or a plugin's name.",
+    )
+    model: str = Field(
+        "",
+        max_length=200,
+        description="Chat model as `provider:model`, of RAG_CHAT_MODEL and RAG_ASK_MODELS; for who "
+        "may add agents. Empty: the configured one.",
+    )
 
 
 class Retrieved(Schema):

@@ -13,7 +13,12 @@ from rag.services.answers.file_search import (
     stream_grounded,
 )
 from rag.services.answers.page_view import PageText, page_image, page_text
-from rag.services.answers.question_answering import answer_hits, ask, stream_ask
+from rag.services.answers.question_answering import (
+    answer_hits,
+    ask,
+    check_model,
+    stream_ask,
+)
 from rag.services.answers.rag_node import (
     RagNodeRequest,
     find_rag_node,

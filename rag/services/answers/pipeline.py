@@ -24,6 +24,7 @@ from rag.core.deadline import Deadline
 from rag.core.file_search import GroundedAnswer, Grounding
 from rag.core.hits import Hit
 from rag.core.ports import ChatModel, ChatRequest
+from rag.core.sources import NO_ENHANCER, enhance_with
 from rag.core.types import (
     Answer,
     ChatReply,
@@ -168,6 +169,7 @@ class ChatJob(AnswerJob):
     context: Context
     chat: ChatModel
     refusal: str = ""
+    enhancement: str = NO_ENHANCER
 
     def __post_init__(self) -> None:
         self.writer = AnswerWriter(self.context.passages, question=self.question, marks=self.marks)
@@ -262,13 +264,19 @@ class ChatJob(AnswerJob):
             left_s = min(left_s, max(MIN_CALL_S, self.deadline.remaining_s))
         self.started = self.answered = _now()
         return ChatRequest(
-            [Message(role, text) for role, text in answer_prompt(self.question, self.context)],
+            self._messages(),
             question=self.question,
             passages=self.context.shown,
             table_headers=self.context.table_headers,
             headings=self.context.headings if self._documents.get("is_found") else (),
             timeout_s=left_s,
         )
+
+    def _messages(self) -> list[Message]:
+        system, user = answer_prompt(self.question, self.context)
+        if self.enhancement != NO_ENHANCER and self.context.text:
+            user = ("user", enhance_with(self.enhancement, self.question, self.context.text))
+        return [Message(role, text) for role, text in (system, user)]
 
     def _check(self) -> None:
         if self.deadline is not None:

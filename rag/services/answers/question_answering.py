@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rag import models
 from rag.conf import conf
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import InvalidInputError
+from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.file_search import GroundedQuestion
 from rag.core.ports import ChatModel
+from rag.core.sources import NO_ENHANCER, enhance_with
 from rag.core.types import Answer, ChatReply, Citation, RetrievalSettings, SearchResult
 from rag.services.answers.file_search import prepare_stores
 from rag.services.answers.gemini_answer import metadata_filter_text
@@ -35,9 +36,25 @@ def ask(
     stores: Sequence[models.Store],
     settings: RetrievalSettings | None = None,
     model: str = "",
+    enhancement: str = NO_ENHANCER,
 ) -> Answer:
-    """Return the answer of ``model`` (``provider:model``; empty: the configured one, or Gemini)."""
-    return run_job(partial(_prepare, question, scope, stores, settings, model, "numbered")).answer()
+    """Return the answer of ``model`` (``provider:model``; empty: the configured one, or Gemini).
+
+    ``enhancement`` names the prompt enhancer that words question and sources for the model. Raises
+    UnknownNameError for one that nobody knows; Gemini's own stores take none.
+    """
+    check_enhancer(name=enhancement, stores=stores)
+    writer = _Writer(model, enhancement)
+    return run_job(
+        partial(_prepare, question, scope, stores, settings, writer, "numbered")
+    ).answer()
+
+
+def check_enhancer(*, name: str, stores: Sequence[models.Store]) -> None:
+    """Raise for a prompt enhancer that nobody knows, or that could not act."""
+    enhance_with(name, "", "")
+    if name != NO_ENHANCER and any(store.is_remote for store in stores):
+        raise InvalidInputError("Stores at Gemini take no enhancement.", hint="Leave it out.")
 
 
 async def stream_ask(
@@ -52,7 +69,7 @@ async def stream_ask(
 
     Gemini names sources at its end: its text has no marks, they would come too late.
     """
-    prepare = partial(_prepare, question, scope, stores, settings, model, "spans")
+    prepare = partial(_prepare, question, scope, stores, settings, _Writer(model), "spans")
     async with aclosing(stream_job(prepare)) as parts:
         async for job, part in parts:
             if part is None:
@@ -81,12 +98,25 @@ def answer_hits(
     return run_job(job).answer()
 
 
+def check_model(*, name: str) -> None:
+    """Raise UnknownNameError for a chat model that the installation does not name for requests."""
+    known = (conf().chat_model, *conf().ask_models)
+    if name not in known:
+        raise UnknownNameError("chat model", name, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    model: str
+    enhancement: str = NO_ENHANCER
+
+
 def _prepare(
     question: str,
     scope: Scope,
     stores: Sequence[models.Store],
     settings: RetrievalSettings | None,
-    model: str,
+    writer: _Writer,
     remote_marks: Marks,
 ) -> AnswerJob:
     if any(store.is_remote for store in stores):
@@ -95,17 +125,24 @@ def _prepare(
             validated_query(query=question),
             [store.resource_name for store in stores],
             top_k=chosen.top_k,
-            model=model,
+            model=writer.model,
             metadata_filter=metadata_filter_text(
                 metadata=dict(chosen.metadata), content_types=chosen.content_types
             ),
         )
         return prepare_stores(asked, scope, Deadline(conf().timeout_s), remote_marks)
-    chat = chat_for(scope=scope, kind="ask", model=model, stores=stores)
+    chat = chat_for(scope=scope, kind="ask", model=writer.model, stores=stores)
     if not stores:
         raise InvalidInputError("No store was chosen.", hint="Name at least one.")
     settings = settings or stores[0].retrieval_settings
     result = retrieve(
         query=question, scope=scope, stores=stores, settings=settings, purpose="answer"
     )
-    return store_job(result=result, settings=settings, stores=stores, chat=chat, scope=scope)
+    return store_job(
+        result=result,
+        settings=settings,
+        stores=stores,
+        chat=chat,
+        scope=scope,
+        enhancement=writer.enhancement,
+    )

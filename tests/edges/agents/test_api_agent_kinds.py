@@ -11,7 +11,7 @@ from django.apps import apps
 from django.db import connection
 
 from agents import models
-from agents.chat.agents.agent import agent_for
+from agents.chat.agents.agent import RAGAgent
 from rag.core.errors import UnknownNameError
 from tests.edges.api_client import client_for, error_of, ok
 from tests.factories import GroupFactory, StoreFactory, UserFactory
@@ -124,7 +124,7 @@ def test_each_type_is_drawn_and_tells_its_config(world: AgentWorld) -> None:
     drawn = {}
     for kind in ("rag", "react", "supervisor"):
         world.agent.agent_type = kind
-        agent = agent_for(agent=world.agent, scope=world.scope, stores=[])
+        agent = RAGAgent(world.agent, world.scope, ())
         drawn[kind] = [one["name"] for one in agent.export_graph("json")["nodes"]]  # type: ignore[index]
         assert agent.get_config()["agent_type"] == kind
         assert str(agent.export_graph()).startswith("flowchart TD")

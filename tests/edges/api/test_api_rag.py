@@ -15,6 +15,7 @@ from rag.api.retrieval.schemas import SettingsBody
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.types import RetrievalSettings
+from rag.services.answers import pipeline
 from tests.edges.admin_client import use_words_embedder
 from tests.edges.api_client import KeyClient, client_for, error_of, ok
 from tests.factories import FileFactory, GroupFactory, StoreFactory, UserFactory, publish
@@ -240,3 +241,33 @@ def test_a_question_with_its_key_is_answered_once_and_not_past_a_change(
     assert ok(asked())["answer"] != first["answer"]
     bad = client.post(ASK, {}, content_type="application/json", headers={"idempotency-key": "ü"})
     assert bad.status_code in (400, 422)
+
+
+def test_an_enhancer_words_the_prompt_and_a_model_is_chosen_by_who_may(
+    store: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.RAG = {**settings.RAG, "ASK_MODELS": ("extractive:sentences",)}
+    told: list[str] = []
+    real = pipeline.enhance_with
+
+    def hear(name: str, prompt: str, context: str) -> str:
+        told.append(real(name, prompt, context))
+        return told[-1]
+
+    monkeypatch.setattr(pipeline, "enhance_with", hear)
+    body = {"query": "When is the pump HX-400 serviced?", "stores": ["manuals"]}
+    client = client_for(store.owner, rights=["read"])
+    assert ok(client.send("post", ASK, {**body, "enhancement": "analytical"}))["citations"]
+    assert "Analysis task: When is the pump" in told[0] and "once a year" in told[0]
+    error = error_of(client.send("post", ASK, {**body, "enhancement": "loud"}), 400)
+    assert "loud" in str(error) and "analytical" in str(error)
+
+    chosen = {**body, "model": "extractive:sentences"}
+    error_of(client.send("post", ASK, chosen), 403)
+    maker = UserFactory(permissions=["add_agent"])
+    store.is_public = True
+    store.save()
+    maker_client = client_for(maker, rights=["read"])
+    assert ok(maker_client.send("post", ASK, chosen))["model"] == "extractive:sentences"
+    error = error_of(maker_client.send("post", ASK, {**body, "model": "gemini:costly"}), 400)
+    assert "gemini:costly" in str(error) and "extractive:sentences" in str(error)

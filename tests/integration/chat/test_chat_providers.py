@@ -49,7 +49,7 @@ def test_an_answer_of_a_remote_model_is_cited(world: AgentWorld, provider: OpenA
     row = told.row
     assert row.model == "local:m" and row.usage == {"input_tokens": 11, "output_tokens": 6}
     asked = provider.calls[-1].json
-    assert asked["stream"] is True and asked["temperature"] == 0.7 and asked["max_tokens"] == 2048
+    assert asked["stream"] is True and asked["temperature"] == 0.2 and asked["max_tokens"] == 2048
 
 
 @pytest.mark.parametrize(
