@@ -104,6 +104,9 @@ UNFOLD: dict[str, Any] = {
                     _way(_("Groups"), "group", "auth_group"),
                     _way(_("API keys"), "key", "rag_apikey"),
                     _way(_("Webhooks"), "webhook", "rag_webhook"),
+                    # Its pages are for superusers, whatever permissions others have.
+                    _way(_("Permissions to send out"), "outgoing_mail", "agents_outboundgrant")
+                    | {"permission": lambda request: request.user.is_superuser},
                     _way(_("Budgets"), "savings", "rag_budget"),
                     _way(_("Audit"), "history", "rag_auditentry"),
                 ],

@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import types
 from collections.abc import Mapping
@@ -42,6 +43,7 @@ LIBRARIES = (
 )
 PURE = ("rag.core", "rag.stages", "agents.core")
 _LARGEST = 1 << 20
+_STARTING = threading.Lock()
 
 
 class ForkedProcess:
@@ -123,9 +125,18 @@ def run_python(
     return subprocess.CompletedProcess(words, code, *texts)
 
 
-@functools.cache
 def _parent() -> socket.socket:
-    """Start the process that forks, once; it ends when this one does and its socket closes."""
+    """Return the way to the process that forks; it ends when this one does and its socket closes.
+
+    Threads that come at once wait for one: of two, one would be forgotten, and with it end those
+    that it has forked.
+    """
+    with _STARTING:
+        return _started()
+
+
+@functools.cache
+def _started() -> socket.socket:
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
