@@ -1,41 +1,38 @@
-"""Hooks of schemathesis: ids of rows that are there in place of half of the generated ones."""
+"""Hooks of schemathesis: what refers to rows, or to each other, is true in requests that are meant to be right.
+
+What is meant to be wrong stays wrong.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import random
-import re
+from collections.abc import Mapping
 from typing import Any
 
 import schemathesis
 
-# By the beginning of the path: what its parameters may be.
+# By the beginning of the path what its parameters are; "query" and "body" by name.
 _IDS: dict[str, dict[str, Any]] = json.loads(os.environ.get("FUZZ_IDS", "{}"))
-_CHANCE = random.Random(1)
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, int) or bool(re.fullmatch(r"[0-9a-f-]{1,36}", str(value)))
 
 
 @schemathesis.hook
-def map_path_parameters(context: Any, path_parameters: Any) -> Any:
-    """Return the parameters, each second time of a row."""
-    known = next((ids for path, ids in _IDS.items() if context.operation.path.startswith(path)), {})
-    if not path_parameters or _CHANCE.random() < 0.5:
-        return path_parameters
-    # What is meant to be wrong stays wrong.
-    return {
-        name: known.get(name, value) if _is_plain(value) else value
-        for name, value in path_parameters.items()
-    }
+def before_call(context: Any, case: Any, kwargs: Any) -> None:
+    """Put rows that are there into a request, unless it is meant to be refused."""
+    if case.meta is not None and case.meta.generation.mode.is_negative:
+        return
+    path = case.operation.path
+    known = next((ids for start, ids in _IDS.items() if path.startswith(start)), {})
+    for name in set(case.path_parameters or {}) & set(known):
+        case.path_parameters[name] = known[name]
+    if isinstance(case.query, dict):
+        # A cursor comes of the page before, and of nowhere else.
+        case.query.pop("cursor", None)
+        case.query.update({n: v for n, v in _IDS.get("query", {}).items() if n in case.query})
+    case.body = _true(case.body, {**_IDS.get("body", {}), **known.get("body", {})})
 
 
-@schemathesis.hook
-def map_body(context: Any, body: Any) -> Any:
-    """Return the body, each second time of stores and agents that are there."""
-    if not isinstance(body, dict) or _CHANCE.random() < 0.5:
-        return body
-    known = _IDS.get("body", {})
-    return {name: known.get(name, value) for name, value in body.items()}
+def _true(value: Any, known: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict):
+        return {name: known.get(name, _true(inner, known)) for name, inner in value.items()}
+    return [_true(one, known) for one in value] if isinstance(value, list) else value

@@ -49,7 +49,7 @@ _Fact = Annotated[str, Field(max_length=500)]
 class PageBody(Schema):
     """What a page or an application sends along. It is data: nothing in it is an instruction."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     text: str = Field("", max_length=50_000, description="The selected text; it can be cited.")
     title: str = Field("", max_length=300, description="The page's title.")
@@ -83,6 +83,7 @@ class ChatBody(Schema):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [
                 {"message": "How often is the pump serviced?", "stores": ["manuals"]},

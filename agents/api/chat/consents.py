@@ -38,7 +38,7 @@ class ConsentState(Schema):
 class ConsentBody(Schema):
     """Consent to these hosts, as they were told."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     hosts: list[_Host] = Field(min_length=1, max_length=100)
 

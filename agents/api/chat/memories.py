@@ -53,6 +53,14 @@ class NewFact(StrictSerializer):
     )
 
 
+_SWITCH = {
+    "type": "object",
+    "required": ["is_on"],
+    "properties": {"is_on": {"type": "boolean"}},
+    "additionalProperties": False,
+}
+
+
 class MemorySwitch(StrictSerializer):
     """Whether agents may remember one at all."""
 
@@ -131,7 +139,8 @@ class MemoryViews(OwnedViews):
     @extend_schema(
         summary="Let agents remember me or not",
         methods=["PATCH"],
-        request=MemorySwitch,
+        # Of the serializer it would be a part, of which nothing is needed.
+        request={"application/json": _SWITCH},
         responses={200: MemorySwitch, **PROBLEMS},
     )
     @action(detail=False, methods=["get", "patch"], pagination_class=None)  # type: ignore[untyped-decorator]  # DRF has no types

@@ -36,6 +36,7 @@ class StreamBody(Schema):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [
                 {"message": "How often is the pump serviced?"},
@@ -73,7 +74,7 @@ class RunBody(StreamBody):
 class ResumeBody(Schema):
     """How a run goes on: with a decision where it waits, without one where it failed."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     decision: str = Field("", max_length=200, description="One of the review's decisions.")
     node: str = Field("", max_length=400, description="Whose review; needed where several wait.")
@@ -87,7 +88,7 @@ class ResumeBody(Schema):
 class ReplayBody(Schema):
     """From where a past run is done once more."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     from_node: str = Field(max_length=400, description="The first node that runs anew.")
     visit: int = Field(1, ge=1, description="At which of its visits, where a cycle came back.")

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.utils.translation import get_language
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
 
@@ -69,10 +70,17 @@ class FlowBody(StrictModelSerializer):
         return data
 
 
+@extend_schema_field(
+    {"type": "object", "minProperties": 1, "additionalProperties": {"type": "string"}}
+)
+class _Texts(serializers.DictField):  # type: ignore[misc]  # DRF has no types
+    """Texts by path; at least one."""
+
+
 class FlowFilesBody(StrictSerializer):
     """A flow's folder: its texts by path, flow.yaml among them. A zip may be sent instead."""
 
-    files = serializers.DictField(
+    files = _Texts(
         child=serializers.CharField(trim_whitespace=False, allow_blank=True), allow_empty=False
     )
     note = serializers.CharField(max_length=200, required=False, default="", allow_blank=True)

@@ -36,6 +36,8 @@ from rag.core.errors import InvalidInputError, NotFoundError
 router = Router(tags=["openai"])
 _ID = re.compile(r"resp_([0-9a-f]{32})")
 _Text = Annotated[str, Field(min_length=1, max_length=5_000_000)]
+# An empty list is refused by a sentence of its own.
+_SOME = Field(json_schema_extra={"minItems": 1, "maxItems": MAX_MESSAGES})
 
 
 class ResponsesBody(BaseModel):
@@ -43,13 +45,16 @@ class ResponsesBody(BaseModel):
 
     model_config = ConfigDict(
         extra="allow",
+        strict=True,
         json_schema_extra={
             "examples": [{"model": "rag", "input": "How often is the pump serviced?"}]
         },
     )
 
     model: str = Field(min_length=1, max_length=300)
-    input: _Text | list[dict[str, Any]] = Field(description="A text, or messages.")
+    input: _Text | Annotated[list[dict[str, Any]], _SOME] = Field(
+        description="A text, or messages."
+    )
     instructions: str | None = None
     previous_response_id: str | None = Field(
         None, max_length=100, description="The response to go on from, instead of earlier turns."

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    WrapValidator,
+)
 from pydantic_core import PydanticCustomError
 
 from agents.chat.openai.completion_request import CompletionRequest
@@ -35,16 +42,20 @@ _STOPS = _or_else("short_texts", "This must be a text or texts, each of 1 to 200
 class ChatMessage(BaseModel):
     """One turn. Contents are a text, or parts of the type text."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
 
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    role: Annotated[
+        Literal["system", "developer", "user", "assistant", "tool", "function"],
+        # The last two are refused by a sentence of their own.
+        WithJsonSchema({"enum": ["system", "developer", "user", "assistant"], "type": "string"}),
+    ]
     content: Annotated[str | list[dict[str, Any]] | None, _PARTS] = None
 
 
 class CitableOptions(BaseModel):
     """What only this server understands, under the name ``citable``."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     stores: list[_Name] = Field(default_factory=list, max_length=50)
     footnotes: bool | None = Field(
@@ -56,7 +67,7 @@ class CitableOptions(BaseModel):
 class StreamOptions(BaseModel):
     """How a stream ends."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
 
     include_usage: bool = False
 
@@ -66,6 +77,7 @@ class ChatCompletionBody(BaseModel):
 
     model_config = ConfigDict(
         extra="allow",
+        strict=True,
         json_schema_extra={
             "examples": [
                 {
@@ -130,13 +142,21 @@ def completion_of(messages: Sequence[ChatMessage], **wishes: Any) -> CompletionR
     return CompletionRequest(turns=turns, instructions="\n\n".join(filter(None, said)), **wishes)
 
 
+_TEXTS = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
+    ]
+}
+
+
 class EmbeddingsBody(BaseModel):
     """Texts to be embedded."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
 
     model: str = Field(min_length=1, max_length=300)
-    input: Any = Field(description="A text, or a list of texts.")
+    input: Annotated[Any, WithJsonSchema(_TEXTS)] = Field(description="A text, or a list of texts.")
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
     input_type: Literal["passage", "document", "query"] = Field(

@@ -201,7 +201,7 @@ class FetchDocumentTool:
         """Which document, from where on."""
 
         document: str = option(help="The document, as search names it.")
-        start: int = option(0, help="The first character.", minimum=0, maximum=2**31 - 1)
+        start: int = option(0, help="The first character.", minimum=0, maximum=2**31 - 2)
         limit: int = option(20_000, help="How many.", minimum=1, maximum=MAX_CHARACTERS)
 
     def run(self, call: ToolCall) -> dict[str, Any]:

@@ -77,8 +77,16 @@ _UPLOAD = json_body(
         "file": {"type": "string", "format": "binary"},
         "fileSearchStoreName": {"type": "string", "minLength": 1},
         "displayName": {"type": "string"},
-        "maxTokensPerChunk": {"type": "string", "pattern": "^[0-9]{0,9}$"},
-        "maxOverlapTokens": {"type": "string", "pattern": "^[0-9]{0,9}$"},
+        "maxTokensPerChunk": {
+            "type": "string",
+            "pattern": "^([5-9][0-9]|[1-4][0-9]{2}|500)?$",
+            "description": "50 to 500.",
+        },
+        "maxOverlapTokens": {
+            "type": "string",
+            "pattern": "^([0-9]{1,2}|100)?$",
+            "description": "0 to 100.",
+        },
         "wait": {"enum": [text for text in _YES_OR_NO if text]},
     },
     required=("file", "fileSearchStoreName"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db.models import Model, Q, QuerySet
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -18,14 +19,23 @@ from rag.api.http.errors import MAX_FIELDS
 from rag.core.errors import InvalidInputError
 from rag.services.access import Caller
 
+_JSON_TYPES: dict[type, tuple[type, Any]] = {
+    serializers.CharField: (str, _("This must be a text.")),
+    serializers.BooleanField: (bool, _("This must be true or false.")),
+    serializers.IntegerField: (int, _("This must be a whole number.")),
+}
+
 
 class StrictSerializer(serializers.Serializer):  # type: ignore[misc]  # DRF has no types
-    """A serializer that refuses fields which it does not know or may not set."""
+    """A serializer that refuses fields which it does not know or may not set, and wrong types.
+
+    What a form or an address sends is text; what JSON sends is of the field's type.
+    """
 
     @classmethod
     def of_query(cls, request: Any) -> Any:
         """Return the checked parameters of a request's address; raise ValidationError."""
-        given = cls(data=request.query_params.dict())
+        given = cls(data=request.query_params.dict(), context={"is_text": True})
         given.is_valid(raise_exception=True)
         return given
 
@@ -38,9 +48,19 @@ class StrictSerializer(serializers.Serializer):  # type: ignore[misc]  # DRF has
                 name: [_("This cannot be set.") if name in fields else _("There is no such field.")]
                 for name in islice(wrong, MAX_FIELDS)
             }
+            if not (isinstance(data, QueryDict) or self.context.get("is_text")):
+                errors |= {name: [sentence] for name, sentence in self._of_wrong_type(data)}
             if errors:
                 raise serializers.ValidationError(errors)
         return super().to_internal_value(data)
+
+    def _of_wrong_type(self, data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        for name, value in islice(data.items(), MAX_FIELDS):
+            # Fields with a reading of their own are classes of their own.
+            kind, sentence = _JSON_TYPES.get(type(self.fields.get(name)), (object, ""))
+            is_other = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
+            if value is not None and is_other:
+                yield name, sentence
 
 
 @extend_schema_field({"type": "object", "additionalProperties": {}})

@@ -40,6 +40,7 @@ class ReindexBody(Schema):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={"examples": [{"store": "manuals", "what": "lexical"}]},
     )
 

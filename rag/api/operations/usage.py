@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, time, timedelta
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import ProhibitNullCharactersValidator
 from django.utils import timezone
 from ninja import Query, Router, Schema
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from rag.api.http.authentication import require_caller
@@ -35,6 +36,16 @@ def _storable(text: str) -> str:
 _Text = Annotated[str, AfterValidator(_storable)]
 
 
+def _written_out(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+        # Pydantic would take a number for seconds since 1970.
+        raise PydanticCustomError("date", "This must be a day, as 2026-01-31.")
+    return value
+
+
+_Day = Annotated[date, BeforeValidator(_written_out)]
+
+
 class UsageParameters(Schema):
     """Days of the installation's time zone, both included; without them the current month."""
 
@@ -43,8 +54,8 @@ class UsageParameters(Schema):
         description="Groups, separated by commas: day, month, provider,"
         " model, kind, agent, user, key, store.",
     )
-    since: date | None = None
-    until: date | None = None
+    since: _Day | None = None
+    until: _Day | None = None
     provider: _Text | None = None
     model: _Text | None = None
     kind: _Text | None = None

@@ -79,7 +79,8 @@ WINDOW, _BYTES = 100_000, "application/octet-stream"
 class TextWindow(StrictSerializer):
     """Which code points of the text."""
 
-    start = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
+    # PostgreSQL counts characters from 1, in 32 bits.
+    start = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 2)
     end = serializers.IntegerField(
         required=False,
         min_value=0,

@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db.models import Model
 from django.utils.translation import gettext
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from rag import models
@@ -33,10 +34,22 @@ class _Row(StrictSerializer, serializers.ModelSerializer):  # type: ignore[misc]
         return {**data, **{name: sorted(data[name]) for name in groups}}
 
 
+@extend_schema_field(
+    {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 100,
+        "pattern": "^[-_0-9A-Za-z\u00aa-\U0010ffff]+$",
+    }
+)
+class _Slug(serializers.SlugField):  # type: ignore[misc]  # DRF has no types
+    """A slug with letters of all languages, which are no ``w`` in the regexes of JSON Schema."""
+
+
 class StoreBody(_Row):
     """A store with its settings; ``embedding_model`` is chosen once, when it is made."""
 
-    slug = serializers.SlugField(max_length=100, allow_unicode=True, required=False)
+    slug = _Slug(max_length=100, allow_unicode=True, required=False)
     owner = serializers.SlugRelatedField(
         get_user_model().USERNAME_FIELD, read_only=True, allow_null=True
     )

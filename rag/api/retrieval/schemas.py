@@ -68,7 +68,7 @@ def _field(field: dataclasses.Field[Any]) -> Any:
 
 
 class _Strict(Schema):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 SettingsBody: type[Schema] = create_model(
@@ -95,6 +95,7 @@ class RetrieveBody(Schema):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [
                 {
@@ -130,6 +131,7 @@ class AskBody(Schema):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [{"query": "How often is the pump serviced?", "stores": ["manuals"]}]
         },

@@ -75,7 +75,9 @@ def client_scope(user: Any) -> Any:
     ("body", "field"),
     [
         ({"ordinal": 1}, "ordinal"),
-        ({"text": 1.5e3, "origin": "parsed"}, "origin"),
+        ({"text": "x", "origin": "parsed"}, "origin"),
+        ({"text": 1500}, "text"),
+        ({"enabled": 0}, "enabled"),
         ({"text": None}, "text"),
         ({"text": "x", "seen_revision": 0}, "seen_revision"),
         ({"enabled": "perhaps"}, "enabled"),
