@@ -9,8 +9,8 @@ from django.urls import reverse
 
 from project.admin_theme import UNFOLD
 
-# Reached from a chunk's page.
-ELSEWHERE = {"rag_chunkrevision"}
+# Reached from the pages of chunks and of webhooks.
+ELSEWHERE = {"rag_chunkrevision", "rag_webhookdelivery"}
 
 
 def test_every_list_of_the_admin_has_an_entry() -> None:
