@@ -60,7 +60,7 @@ clients: .venv/tools  ## programs on clients of other people, against our server
 	  $(BIN)/python -m pytest -q -s -n0 tests/clients/generated.py
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
-	@for name in quality smart_retrieval multi_hop answerability analysis conversation citations grounding tables extractive search cache ingest documents ocr flows agents lifecycle swap admin_pages connectors; do \
+	@for name in quality smart_retrieval multi_hop answerability analysis conversation citations grounding tables extractive search cache ingest documents ocr flows agents lifecycle swap admin_pages flow_editor connectors; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 profile: .venv/tools  ## milliseconds and statements of one search over HTTP, part by part with budgets
