@@ -14,6 +14,7 @@ from benchmarks.scratch import scratch_database
 
 # isort: split
 # Django is set up by now, so that models can be imported.
+from django.contrib.auth.models import User
 from django.db import connections
 from playwright.sync_api import Page
 
@@ -22,7 +23,6 @@ from agents.flows.versions.versions import save_flow_version
 from benchmarks.record import Report
 from rag.services.access import scope_of
 from tests.browser.visitor import chromium, one_browser, visitor
-from tests.factories import UserFactory
 from tests.server_processes import server_process
 
 N_NODES = 200
@@ -51,7 +51,7 @@ def main() -> int:
         return 1
     report = Report(f"flow editor, {N_NODES} nodes")
     with scratch_database():
-        owner = UserFactory(is_superuser=True, is_staff=True)
+        owner = User.objects.create_superuser("owner")
         files = FlowFiles(_flow())
         flow = save_flow_version(files=files, scope=scope_of(owner)).flow
         with (
@@ -79,15 +79,11 @@ def _flow() -> str:
         lines += ["    config:", f"      message: May step {n} be taken?"]
     lines.append("edges:")
     for n in range(N_NODES):
-        *others, last = [m for m in range(3 * n + 1, 3 * n + 4) if m < N_NODES] or ["END"]
+        after = [f"n{m}" for m in range(3 * n + 1, 3 * n + 4) if m < N_NODES]
+        *others, last = after or ["END"]
         for m in others:
-            lines += [
-                f"  - from: n{n}",
-                f"    to: n{m}",
-                f'    condition: review_decision == "{m}"',
-            ]
-        target = last if last == "END" else f"n{last}"
-        lines.append(f"  - {{from: n{n}, to: {target}, condition: default}}")
+            lines += [f"  - from: n{n}", f"    to: {m}", f'    condition: review_decision == "{m}"']
+        lines.append(f"  - {{from: n{n}, to: {last}, condition: default}}")
     return "\n".join([*lines, "entry_node: n0", ""])
 
 
