@@ -70,6 +70,8 @@ def pages(desk: Desk) -> list[str]:
         "/admin/rag/querylog/",
         "/admin/agents/agent/add/",
         "/admin/agents/flow/add/",
+        "/admin/agents/widget/add/",
+        "/admin/rag/webhook/add/",
         "/chat",
     ]
 

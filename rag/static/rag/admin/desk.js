@@ -66,6 +66,8 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     nameFields(document);
+    // The theme names no landmark for what a page is about.
+    document.querySelector("body:not(:has(main)) #main")?.setAttribute("role", "main");
     // Unfold would look for the text field that its own file fields have.
     for (const file of document.querySelectorAll(".desk-card input[type=file]")) file.hasChangeListener = true;
     hear("");
