@@ -123,8 +123,8 @@ def measure_paths(database: str | None = None) -> list[Measure]:
     script.write_text(SCRIPT, encoding="utf-8")
     rag = {
         **settings.RAG,
-        "chat_model": f"scripted:{script}",
-        "embedding_model": "use:multilingual-v3",
+        "CHAT_MODEL": f"scripted:{script}",
+        "EMBEDDING_MODEL": "use:multilingual-v3",
     }
     with override_settings(RAG=rag, ALLOWED_HOSTS=["*"]):
         if database:

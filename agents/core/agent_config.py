@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from rag.core.options import option, read_options
-from rag.core.sources import enhancer_names
-from rag.core.types import rerank_methods
+from rag.core.types import enhancer_names, rerank_methods
 
 # Most iterations of a new agent by its type, where its maker does not say; one for the others.
 DEFAULT_ITERATIONS = {"react": 8, "supervisor": 3}

@@ -11,6 +11,7 @@ from rag.core.deadline import Deadline
 from rag.core.hits import Hit
 from rag.core.options import read_options
 from rag.core.plugins import PLUGINS
+from rag.core.types import NO_ENHANCER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,14 +137,6 @@ class Enhancer(Protocol):
     def enhance(self, prompt: str, context: str) -> str:
         """Return the prompt as the model shall see it."""
         ...
-
-
-NO_ENHANCER = "none"
-
-
-def enhancer_names() -> tuple[str, ...]:
-    """Return what can be chosen: none, then every enhancer that is registered."""
-    return (NO_ENHANCER, *PLUGINS.names("enhancer"))
 
 
 def enhance_with(name: str, prompt: str, context: str) -> str:

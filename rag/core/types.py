@@ -26,6 +26,14 @@ def rerank_methods() -> tuple[str, ...]:
     return (*RERANKS, *(name for name in PLUGINS.names("reranker") if name not in RERANKS))
 
 
+NO_ENHANCER = "none"
+
+
+def enhancer_names() -> tuple[str, ...]:
+    """Return the prompt enhancers that can be chosen: none, then all that are registered."""
+    return (NO_ENHANCER, *PLUGINS.names("enhancer"))
+
+
 @dataclass(frozen=True, slots=True)
 class RetrievalSettings:
     """Everything that decides what a query finds; its hash is carried by logs, caches and runs.

@@ -27,8 +27,8 @@ from rag.core.answerability import Answerability
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest
-from rag.core.sources import NO_ENHANCER, enhance_with
-from rag.core.types import Citation, Message, Statement
+from rag.core.sources import enhance_with
+from rag.core.types import NO_ENHANCER, Citation, Message, Statement
 from rag.stages.citing.verify import AnswerWriter, Part, VerifiedAnswer, answer_confidence
 from rag.stages.prompting.abstention import doubt_notice, missing_text
 from rag.stages.prompting.context import (

@@ -24,8 +24,9 @@ from rag.core.deadline import Deadline
 from rag.core.file_search import GroundedAnswer, Grounding
 from rag.core.hits import Hit
 from rag.core.ports import ChatModel, ChatRequest
-from rag.core.sources import NO_ENHANCER, enhance_with
+from rag.core.sources import enhance_with
 from rag.core.types import (
+    NO_ENHANCER,
     Answer,
     ChatReply,
     Citation,

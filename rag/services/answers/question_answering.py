@@ -17,8 +17,8 @@ from rag.core.deadline import Deadline
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.file_search import GroundedQuestion
 from rag.core.ports import ChatModel
-from rag.core.sources import NO_ENHANCER, enhance_with
-from rag.core.types import Answer, ChatReply, Citation, RetrievalSettings, SearchResult
+from rag.core.sources import enhance_with
+from rag.core.types import NO_ENHANCER, Answer, ChatReply, Citation, RetrievalSettings, SearchResult
 from rag.services.answers.file_search import prepare_stores
 from rag.services.answers.gemini_answer import metadata_filter_text
 from rag.services.answers.pipeline import AnswerJob, run_job, store_job, stream_job
