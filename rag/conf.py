@@ -106,7 +106,7 @@ class Conf:
 def conf() -> Conf:
     """Return the current settings; read once, again after a test overrides them."""
     known = {one.name.upper() for one in fields(Conf)}
-    if unknown := sorted(settings.RAG.keys() - known):
+    if unknown := sorted(name for name in settings.RAG if name.upper() not in known):
         raise ConfigurationError(
             "settings.RAG has {names}, which is no setting.",
             hint="There are: {known}.",

@@ -137,6 +137,7 @@ def test_a_mistake_is_told_by_its_place_and_nothing_is_kept(
 
 
 def test_what_has_no_file_goes_only_when_it_is_said(store: models.Store, tmp_path: Path) -> None:
+    agent_models.Agent.objects.get_or_create(name="shipped", defaults={"is_builtin": True})
     version = save_flow_version(
         files=FlowFiles(FLOW, {"prompts/hello.md": "Say hello.\n"}), scope=OPERATOR
     )
