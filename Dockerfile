@@ -1,5 +1,5 @@
 # One image for web processes, workers and the migration.
-FROM python:3.11-slim
+FROM python:3.11.14-slim-bookworm
 
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1
 WORKDIR /srv/citable
@@ -17,4 +17,7 @@ RUN mkdir -p var/media var/static && chown -R citable:citable var \
 USER citable
 
 EXPOSE 8000
+# Of the web server; workers and the migration have no port, and compose.yaml switches it off for them.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
 CMD ["python", "-m", "project.web_server", "--host=0.0.0.0", "--port=8000"]

@@ -7,7 +7,7 @@ WORKERS ?= 3
 SOAK_S ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow watch format vendor smoke-gemini smoke-model upgrade-test soak fuzz transcript clients bench profile house screenshots lint stop clean
+.PHONY: help demo serve test test-slow watch format vendor smoke-gemini smoke-model upgrade-test soak fuzz transcript clients containers bench profile house screenshots lint stop clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ clients: .venv/tools  ## programs on clients of other people, against our server
 	@$${CITABLE_VAR:-var}/clients/bin/python -m pip -qq install -r tests/clients/requirements.txt
 	@CLIENTS_VENV=$$(cd $${CITABLE_VAR:-var}/clients && pwd) \
 	  $(BIN)/python -m pytest -q -s -n0 tests/clients/generated.py
+
+containers: .venv/tools  ## the image and compose.yaml run with podman, two of each, and killed; needs the superuser
+	@$(BIN)/python -m tests.containers.run_compose
 
 bench: .venv/tools  ## measure everything; each writes a row of docs/benchmarks.md
 	@for name in quality smart_retrieval multi_hop answerability analysis conversation citations grounding tables extractive search cache ingest documents ocr flows agents lifecycle swap admin_pages flow_editor connectors; do \

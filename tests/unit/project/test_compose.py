@@ -129,7 +129,8 @@ def test_the_proxy_holds_no_stream_back_and_outlasts_the_slowest_upload(
 def test_the_image_runs_as_nobody_special_and_carries_no_secrets_or_data() -> None:
     lines = [line.split() for line in DOCKERFILE.splitlines() if line and line[0].isupper()]
     words = [line[0] for line in lines]
-    assert ["FROM", "python:3.11-slim"] in lines
+    assert re.fullmatch(r"python:3\.11\.\d+-slim-\w+", next(w[1] for w in lines if w[0] == "FROM"))
+    assert "HEALTHCHECK" in words
     user = next(line[1] for line in lines if line[0] == "USER")
     assert user != "root" and words.index("USER") < words.index("CMD")
     # What changes rarely comes first, so that it is built rarely.
