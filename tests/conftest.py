@@ -27,6 +27,7 @@ from hypothesis import settings as hypothesis_settings
 
 from project.postgres import server as postgres
 from project.postgres.paths import install_dir, socket_dir
+from rag.conf import conf
 from rag.providers.remote.retry import RetryPolicy
 
 FAST = {
@@ -207,6 +208,8 @@ def _use(folder: Path) -> None:
     settings.FILE_UPLOAD_TEMP_DIR = folder / f"incoming-{os.environ.get('PYTEST_XDIST_WORKER', '')}"
     settings.FILE_UPLOAD_TEMP_DIR.mkdir(exist_ok=True)
     settings.RAG = settings.RAG | {"CONNECTIONS_DIR": settings.FILE_UPLOAD_TEMP_DIR / "connections"}
+    # What was imported meanwhile may have read them.
+    conf.cache_clear()
     # The middleware that serves static files warns about a folder that is not there.
     settings.STATIC_ROOT = folder / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)

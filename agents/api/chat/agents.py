@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from agents import models
 from agents.api.chat.serializers import AgentBody
-from agents.api.chat.visitors import VisitorAuthentication
+from agents.api.chat.visitors import VISITOR_OR_CALLER
 from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.agents.save import delete_agent, save_agent
 from agents.chat.agents.suggestions import suggested_questions
@@ -97,7 +97,7 @@ class AgentViews(OwnedViews):
         responses={200: SuggestionsBody, **PROBLEMS},
     )
     @action(  # type: ignore[untyped-decorator]  # DRF has no types
-        detail=True, pagination_class=None, authentication_classes=(VisitorAuthentication,)
+        detail=True, pagination_class=None, authentication_classes=VISITOR_OR_CALLER
     )
     def suggestions(self, request: Any, pk: str) -> Response:
         """Return questions made of the headings of files that the caller may read."""

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from agents import models
 from agents.api.chat.serializers import MessageBody, SessionBody
-from agents.api.chat.visitors import VisitorAuthentication
+from agents.api.chat.visitors import VISITOR_OR_CALLER
 from agents.api.http.views import PROBLEMS, OwnedList, OwnedViews
 from agents.chat.answers.sessions import (
     branch_from,
@@ -86,7 +86,7 @@ class SessionViews(OwnedViews):
 
     queryset = models.Session.objects.select_related("agent", "head", "titled_after")
     serializer_class = SessionBody
-    authentication_classes = (VisitorAuthentication,)
+    authentication_classes = VISITOR_OR_CALLER
     list_filter = SessionList
 
     def get_serializer(self, *rows: Any, **values: Any) -> Any:
@@ -173,7 +173,7 @@ class MessageViews(OwnedViews):
 
     queryset = models.Message.objects.select_related("session", "parent")
     serializer_class = MessageBody
-    authentication_classes = (VisitorAuthentication,)
+    authentication_classes = VISITOR_OR_CALLER
     list_filter = MessageList
     talking = ("partial_update", "branch")
     http_method_names = ("get", "head", "options", "post", "patch")

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication
 
 from agents.chat.agents.widgets import find_widget, visitor_scope
 from rag.api.http.authentication import CallerAuthentication, authenticate
@@ -74,10 +76,30 @@ def _check_agent(request: HttpRequest, name: str) -> None:
         raise NotFoundError("There is no agent “{name}”.", name=asked)
 
 
-class VisitorAuthentication(CallerAuthentication):
-    """A visitor of a widget, or whom every address knows: a key, somebody signed in."""
+class VisitorAuthentication(BaseAuthentication):  # type: ignore[misc]  # DRF has no types
+    """A visitor of a widget; stands before ``CallerAuthentication``."""
 
     def authenticate(self, request: Any) -> tuple[Any, Caller] | None:
-        """Return user and caller, None for strangers."""
-        caller = authenticate_anybody(request._request)
+        """Return user and caller, None for everybody else."""
+        caller = authenticate_visitor(request._request)
         return None if caller is None else (caller.user, caller)
+
+    def authenticate_header(self, request: Any) -> str:
+        """Return what makes a refusal a 401."""
+        return "Bearer"
+
+
+class _VisitorScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the schema names a visitor's header."""
+
+    target_class = VisitorAuthentication
+    name = "visitor"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        """Return the header."""
+        about = "A widget's public key, a colon and 64 hexadecimal digits that the browser keeps."
+        return {"type": "apiKey", "in": "header", "name": HEADER, "description": about}
+
+
+# Of the addresses that visitors may call; the first that knows a caller is asked.
+VISITOR_OR_CALLER = (VisitorAuthentication, CallerAuthentication)

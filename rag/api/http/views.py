@@ -7,6 +7,7 @@ from typing import Any, cast
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers, viewsets
+from rest_framework.authentication import BaseAuthentication
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
@@ -46,7 +47,7 @@ PROBLEMS = {
 class ApiViews(viewsets.GenericViewSet):  # type: ignore[misc]  # DRF has no types
     """A viewset by our rules, whatever a project that we are installed in has set for its own."""
 
-    authentication_classes = (CallerAuthentication,)
+    authentication_classes: tuple[type[BaseAuthentication], ...] = (CallerAuthentication,)
     permission_classes: tuple[Any, ...] = (RightsPermission,)
     renderer_classes: tuple[Any, ...] = (JSONRenderer,)
     parser_classes: tuple[Any, ...] = (LimitedJSONParser,)
