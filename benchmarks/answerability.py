@@ -33,7 +33,7 @@ from django.core.management import call_command  # noqa: E402
 from benchmarks.record import Report  # noqa: E402 - Django's settings come first
 from rag import models  # noqa: E402
 from rag.core.access import Scope  # noqa: E402
-from rag.core.answerability import Answerability, MissingTerm  # noqa: E402
+from rag.core.analysis import Answerability, MissingTerm  # noqa: E402
 from rag.core.errors import RAGError  # noqa: E402
 from rag.evals.datasets import Dataset, read_dataset  # noqa: E402
 from rag.services.evaluation import ensure_corpus_store  # noqa: E402
@@ -116,7 +116,7 @@ class Corpus:
 
         chunks.update(enabled=False)
         try:
-            with patch("rag.services.search.answerability.judge_answerability", hear):
+            with patch("rag.services.search.confidence.judge_answerability", hear):
                 self.search(query)
         finally:
             chunks.update(enabled=True)

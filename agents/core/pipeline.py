@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agents.core.page_context import PageRead
     from agents.core.react import Tools
     from agents.core.recalled_memory import RecalledMemory
-    from rag.core.answerability import Answerability
+    from rag.core.analysis import Answerability
     from rag.core.hits import Hit
     from rag.core.ports import ChatRequest
     from rag.core.types import ChatReply, Message, ToolUse

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
-from rag.core.analysis import QueryAnalysis
-from rag.core.answerability import UNANSWERABLE_WAYS, Answerability
+from rag.core.analysis import UNANSWERABLE_WAYS, Answerability, QueryAnalysis
 from rag.core.errors import InvalidInputError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS

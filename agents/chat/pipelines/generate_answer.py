@@ -23,7 +23,7 @@ from agents.core.cited_answers import (
 from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, language_of, prompt_file
 from agents.core.state import Turn
-from rag.core.answerability import Answerability
+from rag.core.analysis import Answerability
 from rag.core.errors import ProviderError
 from rag.core.hits import Hit
 from rag.core.ports import ChatRequest

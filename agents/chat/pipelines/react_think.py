@@ -28,7 +28,7 @@ from agents.core.pipeline import PipelineRun, PipelineState
 from agents.core.prompts import fill_prompt, language_of, prompt_file
 from agents.core.react import CALLINGS
 from agents.core.tool_calls import begins_call, example_call, parse_tool_calls, tag_start
-from rag.core.answerability import Answerability
+from rag.core.analysis import Answerability
 from rag.core.errors import ProviderError
 from rag.core.ports import ChatRequest
 from rag.core.tools import ToolSpec

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from rag.admin.ui.messages import error_sentence
-from rag.core.answerability import UNANSWERABLE_WAYS
+from rag.core.analysis import UNANSWERABLE_WAYS
 from rag.core.errors import RAGError
 from rag.core.types import DECOMPOSITIONS, FUSIONS, MODES, RetrievalSettings, rerank_methods
 from rag.services.plugins import list_plugins

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field, create_model
 
-from rag.core.answerability import UNANSWERABLE_WAYS
+from rag.core.analysis import UNANSWERABLE_WAYS
 from rag.core.types import (
     CONTEXT_TYPES,
     DECOMPOSITIONS,

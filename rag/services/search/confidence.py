@@ -1,6 +1,8 @@
-"""Confidence: calibrated similarity and lexical overlap of hits, and the thresholds of both.
+"""Confidence and answerability of a search: how near its hits are, and whether they can answer.
 
-Cosines of different embedding models are mapped to one scale before they are compared.
+Cosines of different embedding models are mapped to one scale before they are compared. Nothing
+costs a model call; the index is asked only for what no candidate mentions, one bounded statement
+for each such thing.
 """
 
 from __future__ import annotations
@@ -13,8 +15,20 @@ from typing import NamedTuple
 
 from rag import models
 from rag.conf import conf
+from rag.core.access import Scope
+from rag.core.analysis import Answerability, MissingTerm
 from rag.core.hits import Hit
+from rag.providers.postgres.lexical.bm25 import term_key
+from rag.providers.postgres.search.term_lookup import find_chunks_by_terms
 from rag.stages.query.analyze import analyze_query
+from rag.stages.query.answerability import SearchEvidence, judge_answerability
+from rag.stages.query.references import (
+    Reference,
+    find_references,
+    is_written_alike,
+    missing_references,
+    nearest_mention,
+)
 from rag.stages.text.terms import content_terms, index_terms
 
 
@@ -155,3 +169,56 @@ def search_confidence(
     if not hits:
         return None
     return filter_by_threshold(query=query, hits=hits[:N_JUDGED], models_of=models_of).confidence
+
+
+# Texts read for one reference: those that hold all its words. Where there are more, it is taken for
+# mentioned: nobody shall be told otherwise by mistake.
+MAX_READ = 20
+
+
+def search_answerability(
+    *,
+    query: str,
+    hits: Sequence[Hit],
+    pool: Sequence[Hit],
+    models_of: Mapping[int, str],
+    scope: Scope,
+) -> Answerability | None:
+    """Return whether ``hits``, chosen of the candidates ``pool``, can answer the question.
+
+    ``models_of`` names the embedding model of each store searched. None where nothing can be told,
+    see ``judge_answerability``.
+    """
+    evidence = SearchEvidence(
+        query=query,
+        hits=hits,
+        pool=pool,
+        similarities=[similarity_of(hit, models_of) for hit in hits],
+    )
+    return judge_answerability(evidence, _missing(query, pool, list(models_of), scope))
+
+
+def _missing(
+    query: str, pool: Sequence[Hit], store_ids: Sequence[int], scope: Scope
+) -> list[MissingTerm]:
+    """Return the references of a question that no readable chunk of the stores mentions."""
+    named = find_references(query)
+    if any(one.kind == "name" for one in named) and not is_written_alike(query, pool):
+        # Another language writes names otherwise.
+        named = [one for one in named if one.kind != "name"]
+    return [
+        nearest_mention(one, pool)
+        for one in missing_references(named, pool)
+        if not _is_mentioned(one, store_ids, scope)
+    ]
+
+
+def _is_mentioned(reference: Reference, store_ids: Sequence[int], scope: Scope) -> bool:
+    held = models.Chunk.objects.live().readable(scope).filter(enabled=True, store__in=store_ids)
+    for terms in reference.lookups:
+        keys = [[term_key(store, term) for store in store_ids] for term in terms]
+        found = find_chunks_by_terms(held, keys, MAX_READ)
+        texts = models.Chunk.objects.filter(pk__in=found).values_list("text", flat=True)
+        if len(found) == MAX_READ or (found and any(map(reference.is_in, texts))):
+            return True
+    return False

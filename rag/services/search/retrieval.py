@@ -15,14 +15,16 @@ from typing import Literal
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.analysis import QueryAnalysis
-from rag.core.answerability import Answerability
+from rag.core.analysis import Answerability, QueryAnalysis
 from rag.core.errors import InvalidInputError
 from rag.core.hits import Hit
 from rag.core.ports import FileFilter
 from rag.core.types import RetrievalSettings, SearchResult
-from rag.services.search.answerability import search_answerability
-from rag.services.search.confidence import filter_by_threshold, search_confidence
+from rag.services.search.confidence import (
+    filter_by_threshold,
+    search_answerability,
+    search_confidence,
+)
 from rag.services.search.decomposition import search_parts
 from rag.services.search.document_lookup import NamedDocuments, lookup_documents
 from rag.services.search.engine import Candidates, StageTimer, run_search, validated_query

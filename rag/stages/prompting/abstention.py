@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag.core.answerability import Answerability
+from rag.core.analysis import Answerability
 from rag.stages.text.terms import is_han
 
 _MISSING = {True: "这些文档中没有出现 {text}。", False: "{text} does not occur in these documents."}

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rag.core.answerability import Answerability, AnswerabilityVerdict, MissingTerm
+from rag.core.analysis import Answerability, AnswerabilityVerdict, MissingTerm
 from rag.core.hits import Hit
 from rag.stages.query import cues_chinese, cues_english
 from rag.stages.text.terms import content_terms, is_han

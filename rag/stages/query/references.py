@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from rapidfuzz import fuzz
 
-from rag.core.answerability import MissingTerm
+from rag.core.analysis import MissingTerm
 from rag.core.hits import Hit
 from rag.stages.query.entities import IDENTIFIER, find_mentions
 from rag.stages.text.terms import index_terms, is_han, is_stop_word

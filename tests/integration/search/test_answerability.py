@@ -9,7 +9,7 @@ import pytest
 
 from rag import models
 from rag.core.access import Scope
-from rag.core.answerability import MissingTerm
+from rag.core.analysis import MissingTerm
 from rag.core.errors import UnknownNameError
 from rag.core.types import Answer, ChatReply, RetrievalSettings, SearchResult
 from rag.services.access.api_keys import scope_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.core.answerability import Answerability, MissingTerm
+from rag.core.analysis import Answerability, MissingTerm
 from rag.stages.prompting.abstention import doubt_notice, refusal_text
 
 MISSING = (MissingTerm("HX-900", "HX-400"), MissingTerm("1987"))

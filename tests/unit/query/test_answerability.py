@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rag.core.answerability import Answerability, MissingTerm
+from rag.core.analysis import Answerability, MissingTerm
 from rag.core.hits import Hit, Leg
 from rag.stages.query.answerability import (
     FEATURES,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.core.answerability import MissingTerm
+from rag.core.analysis import MissingTerm
 from rag.core.hits import Hit
 from rag.stages.query.references import (
     MAX_REFERENCES,
