@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag.services.usage.budgets import check_budget, period_start, save_budget
+from rag.services.usage.budgets import check_budget, period_start, price_of, read_price, save_budget
 from rag.services.usage.ledger import (
     DeferredUsage,
     ModelCall,
@@ -20,5 +20,4 @@ from rag.services.usage.metering import (
     metered_stream,
     reserved_answer,
 )
-from rag.services.usage.prices import price_of, read_price
 from rag.services.usage.report import UsageQuery, run_calls, usage_report

@@ -17,8 +17,7 @@ from rag.core import metrics
 from rag.core.access import Scope
 from rag.core.file_search import GroundedAnswer
 from rag.core.request_context import UsageAccount, current_account, current_request, use_account
-from rag.services.usage.budgets import commit
-from rag.services.usage.prices import price_of
+from rag.services.usage.budgets import commit, price_of
 
 MAX_TOKENS = 2**31 - 1
 log = logging.getLogger(__name__)

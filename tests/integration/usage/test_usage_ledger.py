@@ -29,8 +29,8 @@ from rag.services.answers.question_answering import ask, stream_ask
 from rag.services.search.postprocessing import rerank_hits
 from rag.services.stores.lifecycle import create_store
 from rag.services.tokens import count_tokens
+from rag.services.usage.budgets import price_of, read_price
 from rag.services.usage.ledger import ModelCall, record_call
-from rag.services.usage.prices import price_of, read_price
 from rag.services.wiring import registry as wiring
 from rag.services.wiring.registry import chat_for, embedder_for
 from tests.edges.admin_client import use_words_embedder
