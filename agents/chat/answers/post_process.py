@@ -22,6 +22,7 @@ from agents.chat.memory.agent_memory import RAGAgentMemory, SummaryBudget, roll_
 from agents.chat.memory.facts import HAN, SCHEMA
 from agents.core.prompts import prompt_file
 from agents.runtime.scopes import are_there
+from rag.core.access import Scope
 from rag.core.errors import RAGError
 from rag.services.search import log_citations
 from rag.services.threads import run_db
@@ -115,7 +116,7 @@ log = logging.getLogger(__name__)
 
 async def post_process(*, message: models.Message, run: AnswerContext) -> None:
     """Do all of it, one thing after the other; raises nothing that is known to happen."""
-    for work in (tell_webhooks, log_cited_hits, update_summary, title_session, store_memories):
+    for work in (note_answer, update_summary, title_session, store_memories):
         try:
             await work(message=message, run=run)
         except (RAGError, DatabaseError) as error:
@@ -123,9 +124,15 @@ async def post_process(*, message: models.Message, run: AnswerContext) -> None:
             log.warning("%s failed after answer %s: %s", work.__name__, message.pk, _kind(error))
 
 
-async def tell_webhooks(*, message: models.Message, run: AnswerContext) -> None:
-    """Announce the answer by its keys; what was said stays here."""
-    await run_db(_announce, message)
+async def note_answer(*, message: models.Message, run: AnswerContext) -> None:
+    """Announce the answer by its keys, and note with its searches which of their hits it cites."""
+    await run_db(_note, message, run.scope)
+
+
+def _note(message: models.Message, scope: Scope) -> None:
+    _announce(message)
+    if message.citations:
+        log_citations(scope=scope, since=message.created_at, citations=message.citations)
 
 
 def _announce(message: models.Message) -> None:
@@ -140,14 +147,6 @@ def _announce(message: models.Message) -> None:
         "n_citations": len(row.citations),
     }
     announce_answer(outcome=row.outcome, data=told)
-
-
-async def log_cited_hits(*, message: models.Message, run: AnswerContext) -> None:
-    """Note with the searches of the answer which of their hits it cites."""
-    if message.citations:
-        await run_db(
-            log_citations, scope=run.scope, since=message.created_at, citations=message.citations
-        )
 
 
 async def store_memories(*, message: models.Message, run: AnswerContext) -> None:

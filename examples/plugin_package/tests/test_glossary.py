@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,16 @@ from citable_glossary.reranker import WordOverlap
 from citable_glossary.source import Glossary
 from citable_glossary.splitter import Paragraphs
 from citable_glossary.tool import ExplainTerm
+from citable_glossary.web_search import WebSearch
 
+from rag.core.deadline import Deadline
+from rag.core.errors import ProviderError
+from rag.core.sources import FetchReply, FetchRequest
 from rag.plugins.contract_connector import ConnectorContract
 from rag.plugins.contract_documents import ParserContract, SplitterContract
 from rag.plugins.contract_enhancer import EnhancerContract
 from rag.plugins.contract_models import ChatContract, EmbeddingContract, RerankerContract
-from rag.plugins.contract_source import Ask, SourceContract
+from rag.plugins.contract_source import Ask, LentPorts, SourceContract
 from rag.plugins.contract_tool import ToolContract
 
 
@@ -40,6 +46,44 @@ class TestGlossary(SourceContract):
     def test_longer_terms_come_first_and_are_not_too_many(self) -> None:
         hits = self.make().retrieve(self.query(self.query_with_hits())).hits
         assert [hit.external_id for hit in hits] == ["drip line", "drip"]
+
+
+class SearchServer(LentPorts):
+    """The search server that the house's guarded fetch would reach."""
+
+    def fetch(self, request: FetchRequest, *, deadline: Deadline) -> FetchReply:
+        """Answer by the question."""
+        deadline.check()
+        question = request.params["q"]
+        while question == "slow":
+            time.sleep(0.02)
+            deadline.check()
+        if question == "down":
+            raise ProviderError("The server answered 502.")
+        page = {"title": "Drip lines", "url": "https://garden.example/drip", "content": question}
+        results = [page] * 5 if "drip" in question else []
+        return FetchReply(200, {}, json.dumps({"results": results}).encode(), request.url)
+
+
+class TestWebSearch(SourceContract):
+    plugin = WebSearch
+    options = {"endpoint": "https://searx.example/search", "top_k": 2}
+    has_access_rules = False
+
+    def ports(self) -> Any:
+        return SearchServer(self.secrets)
+
+    def query_with_hits(self) -> str:
+        return "Which drip line?"
+
+    def query_without_hits(self) -> str:
+        return "How do I reset my password?"
+
+    def slow_query(self) -> str:
+        return "slow"
+
+    def failing_query(self) -> str:
+        return "down"
 
 
 class TestExplainTerm(ToolContract):

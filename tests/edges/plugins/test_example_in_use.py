@@ -77,24 +77,22 @@ def test_each_kind_takes_its_part(in_use: None) -> None:
 
 @pytest.mark.parametrize("kind", [*CONFIGURED, "source", "enhancer", "tool", "connector"])
 def test_one_file_and_one_contract_test_are_all_there_is_of_it(kind: str, in_use: None) -> None:
-    (name,) = [
-        name
-        for name in PLUGINS.names(kind)
-        if PLUGINS.get(kind, name).__module__.startswith("citable_glossary.")
-    ]
-    own = PLUGINS.get(kind, name)
+    plugins = [PLUGINS.get(kind, name) for name in PLUGINS.names(kind)]
+    owns = [one for one in plugins if one.__module__.startswith("citable_glossary.")]
+    assert owns
     root = PACKAGE.parents[1]
-    written = [
-        path.relative_to(root).as_posix()
-        for folder in ("examples/plugin_package", "rag", "agents", "project")
-        for path in (root / folder).rglob("*.py")
-        if re.search(rf"\b(class|import) {own.__name__}\b", path.read_text(encoding="utf-8"))
-    ]
-    file = own.__module__.replace(".", "/")
-    assert set(written) == {
-        f"examples/plugin_package/{file}.py",
-        "examples/plugin_package/tests/test_glossary.py",
-    }
+    for own in owns:
+        written = [
+            path.relative_to(root).as_posix()
+            for folder in ("examples/plugin_package", "rag", "agents", "project")
+            for path in (root / folder).rglob("*.py")
+            if re.search(rf"\b(class|import) {own.__name__}\b", path.read_text(encoding="utf-8"))
+        ]
+        file = own.__module__.replace(".", "/")
+        assert set(written) == {
+            f"examples/plugin_package/{file}.py",
+            "examples/plugin_package/tests/test_glossary.py",
+        }
 
 
 @pytest.mark.parametrize(

@@ -50,4 +50,4 @@ def test_a_refused_key_is_unauthorized_whatever_the_reason() -> None:
     answer = render_sentence(map_status(request, 401))
     assert (answer.status_code, answer["WWW-Authenticate"]) == (401, "Bearer")
     assert answer.content == b'{"error": "Unauthorized"}'
-    assert render_sentence(map_status(request, 503)).status_code == 500
+    assert render_sentence(map_status(request, 503)).status_code == 503
