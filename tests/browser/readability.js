@@ -64,6 +64,10 @@
     for (const icon of spoken.querySelectorAll("[aria-hidden=true]")) icon.remove();
     if (isShown(way) && !isNamed(way) && !spoken.textContent.trim() && !spoken.querySelector("[alt], [title]")) nameless.push(way.outerHTML.slice(0, 120));
   }
+  for (const field of document.querySelectorAll("select + .select2-container :is([role=combobox], [role=searchbox])")) {
+    const told = (field.getAttribute("aria-labelledby") ?? "").split(" ").map((id) => document.getElementById(id)?.textContent.trim());
+    if (!field.getAttribute("aria-label") && !told.some(Boolean)) nameless.push(field.outerHTML.slice(0, 120));
+  }
   if (document.querySelector("#page") && !document.querySelector("main, [role=main]")) nameless.push("no main landmark");
   const wide = document.documentElement.scrollWidth > innerWidth ? document.documentElement.scrollWidth : 0;
   return { pale: [...pale], nameless, wide };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ from tests.server_processes import server_process
 
 pytestmark = pytest.mark.slow
 
+# What axe-core finds that keeps people out: impact, rule, first element, why.
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+VIOLATIONS = """async () => {
+  const found = await axe.run(document, { resultTypes: ["violations"] });
+  return found.violations
+    .filter((one) => ["serious", "critical"].includes(one.impact))
+    .map((one) => [one.impact, one.id, one.nodes[0].html.slice(0, 120), one.nodes[0].any[0]?.message]);
+}"""
 READABILITY = Path(__file__).with_name("readability.js").read_text(encoding="utf-8")
 PHONE: Any = {"width": 390, "height": 780}
 TEXTS = ("The pump is serviced yearly.", "水泵的保修期为两年。", "The valve closes by itself.")
@@ -105,6 +114,8 @@ def _all_can_be_read_and_named(somebody: Visitor, paths: list[str]) -> None:
         somebody.go(path)
         found = somebody.page.evaluate(READABILITY)
         assert found == {"pale": [], "nameless": [], "wide": 0}, path
+        somebody.page.evaluate(AXE)
+        assert somebody.page.evaluate(VIOLATIONS) == [], path
 
 
 def _what_is_refused_can_be_read(somebody: Visitor, desk: Desk, folder: Path) -> None:

@@ -33,10 +33,34 @@
     }
   }
 
-  // The field inside a choice of many is made by a library, and is called as the choice.
-  function nameChoice({ target }) {
-    const choice = target.closest?.(".select2-container")?.previousElementSibling;
-    if (choice && choice.labels && choice.labels.length) name(target, choice.labels[0].textContent);
+  // The fields of a choice are made by a library, which names them by what is chosen: they are
+  // called as the choice, and what is chosen comes behind.
+  function nameWidgets() {
+    for (const box of document.querySelectorAll(".select2-container")) {
+      const choice = box.previousElementSibling;
+      if (!choice?.matches("select")) continue;
+      const label = choice.labels[0];
+      const words = label ? "" : choice.getAttribute("aria-label") || column(choice);
+      for (const field of box.querySelectorAll("[role=combobox], [role=searchbox], .select2-search__field")) {
+        const chosen = field.getAttribute("aria-labelledby") || "";
+        if (!label) {
+          if (words) field.removeAttribute("aria-labelledby");
+          name(field, words);
+        } else {
+          label.id ||= `${choice.id}-label`;
+          if (!chosen.includes(label.id)) field.setAttribute("aria-labelledby", `${label.id} ${chosen}`.trim());
+        }
+      }
+    }
+    // It shows what is chosen and is no field of its own.
+    for (const shown of document.querySelectorAll(".select2-selection__rendered[role=textbox]")) {
+      shown.removeAttribute("role");
+      shown.removeAttribute("aria-readonly");
+    }
+    for (const icon of document.querySelectorAll(".help-tooltip[aria-label]:not([role])")) icon.setAttribute("role", "img");
+    // Each scrolls apart, and all are called alike.
+    const table = document.querySelector("#main .simplebar-content-wrapper[aria-label]");
+    table?.setAttribute("aria-label", document.title.split("|")[0].trim());
   }
 
   // A second click while the first is on its way would do the same once more. A download leaves
@@ -67,13 +91,16 @@
   document.addEventListener("DOMContentLoaded", () => {
     nameFields(document);
     // The theme names no landmark for what a page is about.
-    document.querySelector("body:not(:has(main)) #main")?.setAttribute("role", "main");
+    const about = document.querySelector("body:not(:has(main)) #main") ?? document.querySelector("body.login #page > div");
+    about?.setAttribute("role", "main");
+    // Libraries make their fields when the page has long been there, and again when one is opened.
+    new MutationObserver(nameWidgets).observe(document.body, { childList: true, subtree: true });
+    nameWidgets();
     // Unfold would look for the text field that its own file fields have.
     for (const file of document.querySelectorAll(".desk-card input[type=file]")) file.hasChangeListener = true;
     hear("");
     document.querySelector("body.login [name=username]")?.focus();
   });
-  document.addEventListener("focusin", nameChoice);
   document.addEventListener("formset:added", (event) => nameFields(event.target));
   document.addEventListener("desk-heard", (event) => hear(event.detail));
   window.addEventListener("submit", sendOnce);
