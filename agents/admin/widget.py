@@ -10,7 +10,7 @@ import qrcode
 from django import forms
 from django.contrib import admin
 from django.contrib.postgres.forms import SimpleArrayField
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from qrcode.image.svg import SvgPathImage
@@ -19,7 +19,7 @@ from agents import models
 from agents.chat.agents.widgets import check_widget, parse_origin
 from agents.models.widget import MAX_ORIGINS
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import SuperuserAdmin
+from rag.admin.ui.scoped import KeptMakerAdmin
 from rag.admin.ui.theme import ColorInput, Textarea
 from rag.core.errors import RAGError
 
@@ -75,7 +75,7 @@ def qr_code(text: str) -> str:
 
 
 @admin.register(models.Widget)
-class WidgetAdmin(SuperuserAdmin):
+class WidgetAdmin(KeptMakerAdmin):
     """Made by superusers alone: each opens an agent to everybody."""
 
     form = _WidgetForm
@@ -95,12 +95,3 @@ class WidgetAdmin(SuperuserAdmin):
             overview = {"widget": widget, "link": link, "script": script, "qr": qr_code(link)}
             extra_context = {**(extra_context or {}), "overview": overview}
         return super().change_view(request, object_id, form_url, extra_context)
-
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Keep who made it."""
-        obj.created_by = obj.created_by or request.user
-        super().save_model(request, obj, form, change)
-
-    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
-        """Go on to the widget's page, where its line of HTML is."""
-        return HttpResponseRedirect(reverse("admin:agents_widget_change", args=[obj.pk]))

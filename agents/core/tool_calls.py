@@ -5,13 +5,17 @@ and OpenAI, which servers without a reader of their own leave in the answer.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from agents.core.parse_output import find_json_objects
+from rag.core.errors import ProviderError, RAGError
 from rag.core.tools import ToolSpec
 from rag.core.types import ToolUse
+
+log = logging.getLogger(__name__)
 
 MAX_CALLS = 16
 # A tag is no part of any answer; JSON may be one.
@@ -212,3 +216,16 @@ def _known(name: str, names: Collection[str]) -> str:
 
 def _plain(name: str) -> str:
     return re.sub(r"[\W_]", "", name).casefold()
+
+
+def tool_error(name: str, fault: BaseException) -> RAGError:
+    """Return how a tool's fault is told: a RAGError as it is, any other by its kind alone."""
+    if isinstance(fault, RAGError):
+        return fault
+    log.error("the tool %s has a fault", name, exc_info=fault)
+    return ProviderError(
+        "The tool {name} has a fault ({kind}).",
+        hint="The server's log says where.",
+        name=name,
+        kind=type(fault).__name__,
+    )

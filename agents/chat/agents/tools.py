@@ -21,10 +21,11 @@ from agents import models
 from agents.core.agent_config import AgentConfig
 from agents.core.react import ToolResult
 from agents.core.source_configs import McpServerConfig
+from agents.core.tool_calls import tool_error
 from agents.runtime.mcp_client import call_mcp_tool, mcp_tools
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import InvalidInputError, ProviderError, RAGError, UnknownNameError
+from rag.core.errors import InvalidInputError, RAGError, UnknownNameError
 from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel
@@ -48,19 +49,6 @@ def tool_result(answer: Mapping[str, Any]) -> ToolResult:
         return ToolResult(answer)
     rest = {key: value for key, value in answer.items() if key != "results"}
     return ToolResult(rest, [Hit.from_dict(one) for one in results])
-
-
-def tool_error(name: str, fault: BaseException) -> RAGError:
-    """Return how a tool's fault is told: a RAGError as it is, any other by its kind alone."""
-    if isinstance(fault, RAGError):
-        return fault
-    log.error("the tool %s has a fault", name, exc_info=fault)
-    return ProviderError(
-        "The tool {name} has a fault ({kind}).",
-        hint="The server's log says where.",
-        name=name,
-        kind=type(fault).__name__,
-    )
 
 
 def offered_tool_spec(*, name: str) -> ToolSpec:

@@ -22,6 +22,7 @@ from agents.core.cited_answers import serialize_sources, verdicts_of
 from agents.core.nodes import FileQuery, FlowOutcome, HttpCall, SourceQueries
 from agents.core.source_configs import McpServerConfig
 from agents.core.spoken_text import DRAFT, TOKEN, SpokenText
+from agents.core.tool_calls import tool_error
 from agents.flows.definition.source_results import tool_hits
 from agents.flows.definition.state import node_outputs
 from agents.flows.engine.inner_log import InnerLog, RunPlace, outputs_at
@@ -29,7 +30,7 @@ from agents.flows.runs.subflows import SubflowCall, run_subflow
 from agents.runtime.mcp_client import call_mcp_tool, mcp_tools
 from rag.core.access import Scope
 from rag.core.deadline import Deadline
-from rag.core.errors import ProviderError, ProviderTimeoutError, RAGError
+from rag.core.errors import ProviderTimeoutError, RAGError
 from rag.core.hits import Hit
 from rag.core.plugins import PLUGINS
 from rag.core.ports import ChatModel, ChatRequest
@@ -218,19 +219,6 @@ def _told_turn(message: Message) -> str:
 TOOL_TIMEOUT_S = 300.0
 
 
-def _tool_fault(name: str, fault: BaseException) -> RAGError:
-    """Return how a tool's fault is told: a RAGError as it is, any other by its kind alone."""
-    if isinstance(fault, RAGError):
-        return fault
-    log.error("the tool %s has a fault", name, exc_info=fault)
-    return ProviderError(
-        "The tool {name} has a fault ({kind}).",
-        hint="The server's log says where.",
-        name=name,
-        kind=type(fault).__name__,
-    )
-
-
 _PUBLIC = ("model", "input_tokens", "output_tokens", "notice")
 
 
@@ -417,7 +405,7 @@ class FlowNodeContext:
             done = await run_until(partial(call, own), name=name, deadline=own)
         fault = done.exception()
         if fault is not None:
-            raise _tool_fault(name, fault) from fault
+            raise tool_error(name, fault) from fault
         answer = done.result()
         spent_ms = _ms_since(started)
         passages = serialize_sources(self.passages.number(tool_hits(name, answer)))

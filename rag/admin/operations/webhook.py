@@ -8,15 +8,14 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.validators import URLValidator
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from rag import models
 from rag.admin.ui.cells import column, label
 from rag.admin.ui.messages import error_sentence
-from rag.admin.ui.scoped import SuperuserAdmin
+from rag.admin.ui.scoped import KeptMakerAdmin, SuperuserAdmin
 from rag.admin.ui.theme import CheckboxSelectMultiple
 from rag.services.webhooks import retry_deliveries, send_test_event, webhook_secret
 
@@ -49,7 +48,7 @@ def delivery_state(row: models.WebhookDelivery) -> Any:
 
 
 @admin.register(models.Webhook)
-class WebhookAdmin(SuperuserAdmin):
+class WebhookAdmin(KeptMakerAdmin):
     """Made by superusers alone: what they are told comes from all stores and agents."""
 
     form = _WebhookForm
@@ -75,15 +74,6 @@ class WebhookAdmin(SuperuserAdmin):
             overview = {"secret": webhook_secret(webhook=webhook), "rows": rows, "id": webhook.pk}
             extra_context = {**(extra_context or {}), "overview": overview}
         return super().change_view(request, object_id, form_url, extra_context)
-
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Keep who made it."""
-        obj.created_by = obj.created_by or request.user
-        super().save_model(request, obj, form, change)
-
-    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
-        """Go on to the webhook's page, where its secret is."""
-        return HttpResponseRedirect(reverse("admin:rag_webhook_change", args=[obj.pk]))
 
 
 @admin.register(models.WebhookDelivery)

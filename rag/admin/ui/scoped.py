@@ -15,8 +15,8 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.widgets import ForeignKeyRawIdWidget
 from django.db import IntegrityError
 from django.db.models import JSONField, Model, QuerySet, TextField
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 from django.utils.translation import ngettext
 
@@ -123,6 +123,21 @@ class SuperuserAdmin(HardenedAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.is_superuser)
+
+
+class KeptMakerAdmin(SuperuserAdmin):
+    """A ModelAdmin of rows with ``created_by``, whose own pages say more than their forms."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Keep who made it."""
+        obj.created_by = obj.created_by or request.user
+        super().save_model(request, obj, form, change)
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
+        """Go on to the page of what was made."""
+        meta = obj._meta
+        name = f"admin:{meta.app_label}_{meta.model_name}_change"
+        return HttpResponseRedirect(reverse(name, args=[obj.pk]))
 
 
 class ScopedChangeList(NulSafeChangeList):
